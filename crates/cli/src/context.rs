@@ -89,7 +89,7 @@ impl Context {
     /// Sends pending wake-ups before this process ends.
     pub(crate) async fn flush(&self) {
         if let Some(client) = self.opened.get() {
-            client.store().flush().await;
+            client.flush().await;
         }
     }
 }

@@ -74,8 +74,7 @@ fn code(error: &anyhow::Error) -> u8 {
     let of = |cause: &(dyn std::error::Error + 'static)| {
         let error = cause.downcast_ref::<CliError>().map(|error| error.code);
         // The source of a store error does not decide the code.
-        let store =
-            store_error(cause).map(|error| if let Error::Invalid(_) = error { EXIT_USAGE } else { 1 });
+        let store = store_error(cause).map(|error| if error.is_invalid() { EXIT_USAGE } else { 1 });
         let invalid = cause.is::<InvalidName>() || cause.is::<BuildError>();
         error.or(store).or(invalid.then_some(EXIT_USAGE))
     };

@@ -1,8 +1,8 @@
-//! Lookups in a store: queues by name, and paged listings.
+//! Lookups: queues by name, and paged listings.
 
 use tidemill::job::JobState;
-use tidemill::store::{JobInfo, ListJobsParams, Page, QueueInfo};
-use tidemill::{Error, Guarantee, Queue, QueueName, Store};
+use tidemill::store::{JobInfo, Page, QueueInfo};
+use tidemill::{Client, Error, Guarantee, PageParams, Queue, QueueHandle, QueueName};
 
 /// Page size of a listing of jobs.
 const PAGE_JOBS: usize = 256;
@@ -21,15 +21,15 @@ pub(crate) struct QueueArg {
 impl QueueArg {
     /// Finds the queue. If two queues have this name, selects the at-least-once queue unless the
     /// flag selects the other.
-    pub(crate) async fn find(&self, store: &dyn Store) -> Result<QueueInfo, Error> {
-        let found = select_queue(&self.queue, self.at_most_once, store.list_queues().await?);
+    pub(crate) async fn find(&self, client: &Client) -> Result<QueueInfo, Error> {
+        let found = select_queue(&self.queue, self.at_most_once, client.queues().await?);
         found.ok_or_else(|| Error::NotFound(format!("queue `{}`", self.queue)))
     }
 
     /// Finds the queue, or describes a new one if the store does not know the name.
-    pub(crate) async fn find_or_new(&self, store: &dyn Store) -> Result<Queue, Error> {
+    pub(crate) async fn find_or_new(&self, client: &Client) -> Result<Queue, Error> {
         let known =
-            select_queue(&self.queue, self.at_most_once, store.list_queues().await?).map(|info| info.queue);
+            select_queue(&self.queue, self.at_most_once, client.queues().await?).map(|info| info.queue);
         let delivery = if self.at_most_once { Guarantee::AtMostOnce } else { Guarantee::AtLeastOnce };
         Ok(known.unwrap_or_else(|| Queue { name: self.queue.clone(), guarantee: delivery }))
     }
@@ -43,12 +43,14 @@ fn select_queue(name: &QueueName, at_most_once: bool, queues: Vec<QueueInfo>) ->
     found.into_iter().max_by_key(|info| info.queue.guarantee)
 }
 
+/// A handle to a queue of a listing.
+pub(crate) fn queue_handle(client: &Client, queue: &Queue) -> QueueHandle {
+    client.queue(queue.name.as_str()).guarantee(queue.guarantee)
+}
+
 /// Lists the queues with this name, of either guarantee, or all queues.
-pub(crate) async fn list_queues(
-    store: &dyn Store,
-    name: Option<&QueueName>,
-) -> Result<Vec<QueueInfo>, Error> {
-    let mut queues = store.list_queues().await?;
+pub(crate) async fn list_queues(client: &Client, name: Option<&QueueName>) -> Result<Vec<QueueInfo>, Error> {
+    let mut queues = client.queues().await?;
     if let Some(name) = name {
         queues.retain(|info| info.queue.name == *name);
         if queues.is_empty() {
@@ -94,25 +96,23 @@ impl FoundJobs {
     /// Adds the matching jobs that `keep` accepts, until the query's limit is reached.
     pub(crate) async fn add(
         &mut self,
-        store: &dyn Store,
+        client: &Client,
         query: JobQuery<'_>,
         keep: impl Fn(&JobInfo) -> bool,
     ) -> Result<(), Error> {
         let JobQuery { queue, state, limit } = query;
-        let mut cursor = None;
+        let (queue, mut page) = (queue_handle(client, queue), PageParams::first(PAGE_JOBS));
         while !self.more {
-            let page = store.list_jobs(ListJobsParams { queue, state, cursor, limit: PAGE_JOBS }).await?;
-            for job in page.items.into_iter().filter(&keep) {
+            let Page { items, next } = queue.jobs(state, page).await?;
+            for job in items.into_iter().filter(&keep) {
                 self.more = self.jobs.len() == limit;
                 if self.more {
                     return Ok(());
                 }
                 self.jobs.push(job);
             }
-            cursor = page.next;
-            if cursor.is_none() {
-                return Ok(());
-            }
+            let Some(cursor) = next else { return Ok(()) };
+            page = PageParams::at(cursor, PAGE_JOBS);
         }
         Ok(())
     }

@@ -21,6 +21,24 @@ impl Backoff {
     pub const DEFAULT: Self =
         Self { base: Duration::from_secs(1), max: Duration::from_secs(300), jitter: Duration::from_secs(1) };
 
+    /// `base` after the first failure, doubling up to `max`, with up to `base` of jitter.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidemill_core::Backoff;
+    /// let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(10));
+    /// assert_eq!(backoff.delay(3, 0.0), Duration::from_millis(800));
+    /// assert_eq!(backoff.delay(20, 0.0), Duration::from_secs(10));
+    /// ```
+    pub const fn exponential(base: Duration, max: Duration) -> Self {
+        Self { base, max, jitter: base }
+    }
+
+    /// Sets the largest random addition to a delay.
+    pub const fn jitter(self, jitter: Duration) -> Self {
+        Self { jitter, ..self }
+    }
+
     /// The same delay after every failure.
     pub const fn constant(delay: Duration) -> Self {
         Self { base: delay, max: delay, jitter: Duration::ZERO }

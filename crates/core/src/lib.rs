@@ -26,8 +26,9 @@ pub mod workflow;
 
 pub use backoff::Backoff;
 pub use chain::{Chain, Dedup, Next};
-pub use client::{Client, Job, JobHandle};
+pub use client::{Client, Job, JobHandle, PageParams, QueueHandle};
 pub use clock::{Clock, Timestamp};
+pub use dead_letter::redrive::DeadLetterFilter;
 pub use dead_letter::{DeadLetter, DeathReason};
 pub use envelope::Envelope;
 pub use lease::{Lease, Token};

@@ -24,6 +24,21 @@ impl InvalidName {
         let shown = name.chars().take(64).collect();
         Self { what, shown, rule }
     }
+
+    /// What the name is of: a queue, a job id, a kind.
+    pub fn what(&self) -> &'static str {
+        self.what
+    }
+
+    /// The beginning of the rejected name.
+    pub fn name(&self) -> &str {
+        &self.shown
+    }
+
+    /// The rule that it violates.
+    pub fn rule(&self) -> &'static str {
+        self.rule
+    }
 }
 
 macro_rules! name {

@@ -342,7 +342,8 @@ async fn a_job_is_completed_in_a_users_transaction_and_its_worker_hears_of_it_af
     transaction.commit().await.unwrap();
     store.announce(pending).await;
     while wakes.next().await.unwrap() != Wake::LeaseLost(claim.lease.job.clone()) {}
-    assert_eq!(client.handle::<i32>(claim.lease.job.clone()).wait().await.unwrap(), 5);
+    let output = client.untyped_job_handle(claim.lease.job.clone()).wait().await.unwrap();
+    assert_eq!(output.get(), "5");
     let tx = store.begin().await.unwrap();
     assert_eq!(tx.complete(complete()).await.unwrap(), Completed::Ended(JobState::Done));
 }

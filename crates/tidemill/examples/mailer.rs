@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
-use tidemill::{Backoff, Fail, Job, JobContext, Queue, QueueName, State, Worker};
+use tidemill::{Backoff, DeadLetterFilter, Fail, Job, JobContext, State, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct SendEmail {
@@ -53,10 +52,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("dead: {}", report.total.dead);
 
     mailer.up.store(true, Ordering::Relaxed);
-    let queue = Queue::at_least_once(QueueName::new("mail")?);
-    let repairable =
-        DeadLetterFilter { reason: Some("max_attempts_exceeded".into()), ..DeadLetterFilter::default() };
-    let moved = redrive::redrive(&**client.store(), &queue, &repairable).await?;
+    let repairable = DeadLetterFilter::all().reason("max_attempts_exceeded");
+    let moved = client.dead_letters("mail").redrive(&repairable).await?;
     println!("redriven: {moved}");
     worker().drain().await?;
     Ok(())

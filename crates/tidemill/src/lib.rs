@@ -59,7 +59,7 @@
 //! let worker = Worker::builder(&client).workflow(&ORDER, order).activity(&CHARGE, charge).activity(&REFUND, refund);
 //! let run = client.workflow(&ORDER, 99).key("order-7").start().await?;
 //! run.signal(&APPROVE, &true).await?;
-//! worker.run_until(async { assert_eq!(run.result().await.unwrap(), "receipt for 99") }).await?;
+//! worker.run_until(async { assert_eq!(run.wait().await.unwrap(), "receipt for 99") }).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -67,6 +67,7 @@
 mod connect;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod shutdown;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(feature = "sqlite")]
@@ -75,13 +76,15 @@ pub mod transaction;
 mod wake;
 
 pub use connect::{ClientBuilder, connect};
-pub use tidemill_core::client::{BulkError, Enqueue, EnqueueBulk, WaitError};
+pub use shutdown::shutdown_signal;
+pub use tidemill_core::client::{BulkError, DeadLetters, Enqueue, EnqueueBulk, Purged, WaitError};
 pub use tidemill_core::wake::NoTransport;
 pub use tidemill_core::wake::PollInterval;
 pub use tidemill_core::{
-    Backoff, Chain, Client, Clock, DeadLetter, DeathReason, Dedup, Envelope, Error, Guarantee, HolderId, Job,
-    JobHandle, JobId, Kind, Limits, Namespace, Next, Queue, QueueName, Store, Timestamp, baseline, chain,
-    dead_letter, envelope, job, limits, name, settle, store,
+    Backoff, Chain, Client, Clock, DeadLetter, DeadLetterFilter, DeathReason, Dedup, Envelope, Error,
+    Guarantee, HolderId, Job, JobHandle, JobId, Kind, Limits, Namespace, Next, PageParams, Queue,
+    QueueHandle, QueueName, Store, Timestamp, baseline, chain, dead_letter, envelope, job, limits, name,
+    settle, store,
 };
 pub use tidemill_worker::{
     Blockers, BuildError, Event, EventKind, Extract, Fail, JobContext, JobCounts, QueueCounts, Report, State,

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use tidemill::DeadLetterFilter;
 use tidemill::chain::{Completion, Continuation};
-use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
 use tidemill::store::{Cancelled, Completed, Deleted};
 use tidemill::workflow::{EntryContent, Json, RunStatus};
 use tidemill::{
@@ -87,7 +87,7 @@ async fn runs_are_started_once_and_the_answer_is_true(world: World) {
     world
         .lose_each(async |name| {
             let run = start(&world.through, &name).on_conflict(OnConflict::Reject).start().await.unwrap();
-            assert!(run.is_new(), "{name}");
+            assert!(run.created(), "{name}");
         })
         .await;
     // A run that another client has started does not count as this call's own.
@@ -103,7 +103,7 @@ async fn runs_are_started_once_and_the_answer_is_true(world: World) {
             let key = |client: &Client| client.untyped_workflow("other", Json::null()).key(&name);
             let old = key(&world.beside).start().await.unwrap();
             let new = key(&world.through).on_conflict(OnConflict::TerminateExisting).start().await.unwrap();
-            assert!(new.is_new() && new.id() != old.id(), "{name}");
+            assert!(new.created() && new.id() != old.id(), "{name}");
             assert_eq!(world.status(&old).await, RunStatus::Terminated);
             assert_eq!(world.status(&new).await, RunStatus::Running);
         })
@@ -111,7 +111,7 @@ async fn runs_are_started_once_and_the_answer_is_true(world: World) {
     world
         .lose_each(async |name| {
             start(&world.beside, &format!("t{name}")).start().await.unwrap();
-            let run = world.through.untyped_run(RunId::new(&format!("t{name}")).unwrap());
+            let run = world.through.untyped_run_handle(RunId::new(&format!("t{name}")).unwrap());
             run.terminate("enough").await.unwrap();
         })
         .await;
@@ -135,7 +135,7 @@ async fn a_reset_leaves_no_run_behind(world: World) {
                     None => tokio::time::sleep(Duration::from_millis(2)).await,
                 }
             };
-            let again = world.through.run(&MAIN, run.id().clone()).reset(first).await.unwrap();
+            let again = world.through.run_handle(&MAIN, run.id().clone()).reset(first).await.unwrap();
             assert_eq!(world.status(&run).await, RunStatus::Terminated);
             assert_eq!(world.status(&again).await, RunStatus::Running);
         })
@@ -179,11 +179,12 @@ async fn verbs_on_jobs_take_place_once(world: World) {
         .await;
     world
         .lose_each(async |_| {
-            through.pause(&world.queue()).await.unwrap();
-            through.resume(&world.queue()).await.unwrap();
+            let queue = through.queue(world.queue().name.as_str());
+            queue.pause().await.unwrap();
+            queue.resume().await.unwrap();
             world.job().await;
-            let purged = through.purge(&world.queue()).await.unwrap();
-            assert!(purged.value > 0 || purged.after_unknown);
+            let purged = queue.purge().await.unwrap();
+            assert!(purged.jobs > 0 || purged.maybe_more);
         })
         .await;
 }
@@ -195,13 +196,11 @@ async fn letters_are_moved_once(world: World) {
             .lose_each(async |name| {
                 let job = world.job().await;
                 scene.settle(&scene.claim_one().await, dead("bad")).await;
-                let (store, letters) = (
-                    &**world.through.store(),
-                    DeadLetterFilter { jobs: vec![job.clone()], ..DeadLetterFilter::default() },
-                );
+                let dead = world.through.dead_letters(world.queue().name.as_str());
+                let letters = DeadLetterFilter::all().jobs([job.clone()]);
                 let moved = match is_drop {
-                    true => redrive::drop_dead(store, &world.queue(), &letters).await.unwrap(),
-                    false => redrive::redrive(store, &world.queue(), &letters).await.unwrap(),
+                    true => dead.drop(&letters).await.unwrap(),
+                    false => dead.redrive(&letters).await.unwrap(),
                 };
                 assert_eq!(moved, 1, "{name}");
                 if !is_drop {

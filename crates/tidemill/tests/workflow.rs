@@ -75,7 +75,7 @@ async fn works_on(client: Client) {
     run.signal(&ADD, &3).await.unwrap();
     // 1, twice 0..5, twice 0..3, 3, and the update's addition.
     assert_eq!(patiently(run.update(&SET, &70)).await.unwrap(), 100);
-    assert_eq!(patiently(run.result()).await.unwrap(), 100);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 100);
     assert_eq!(patiently(run.query(&TOTAL, &())).await.unwrap(), 100);
     let list = ListRunsParams {
         workflow: Some(WorkflowName::new("forever").unwrap()),
@@ -83,8 +83,8 @@ async fn works_on(client: Client) {
         ..Default::default()
     };
     let orphan = client.runs(list).await.unwrap().items.remove(0).run;
-    let orphan = client.run(&FOREVER, orphan);
-    let ended = patiently(orphan.result()).await.unwrap_err().to_string();
+    let orphan = client.run_handle(&FOREVER, orphan);
+    let ended = patiently(orphan.wait()).await.unwrap_err().to_string();
     assert!(ended.contains("terminated: the parent has ended"), "{ended}");
     assert_eq!(run.info().await.unwrap().status, RunStatus::Completed);
     stop.cancel();

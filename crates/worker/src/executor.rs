@@ -23,6 +23,7 @@ use crate::handler::registry::{HandlerIndex, RegisteredHandler, Registry};
 use crate::leases::ClaimedJob;
 use crate::queue_slots::QueueSlots;
 use crate::shared::WorkerShared;
+use crate::span::in_job_span;
 use crate::unknown_kinds::UnknownKinds;
 
 /// Kinds with shorter first polls share a task. Below this, a task of its own costs more in cache
@@ -156,8 +157,10 @@ impl Executor {
         }
         let timeout = job.envelope.timeout().or(handler.timeout);
         let deadline = timeout.map(|timeout| self.shared.store.clock().now().after(timeout));
-        let first =
-            first_poll(|| handler.handler.call(JobContext::new(job.clone(), deadline, self.shared.clone())));
+        let first = first_poll(|| {
+            let context = JobContext::new(job.clone(), deadline, self.shared.clone());
+            in_job_span(&job, handler.handler.call(context))
+        });
         let elapsed = started_at.elapsed();
         handler.first_poll_time.record(elapsed);
         match first {

@@ -62,6 +62,7 @@ mod rechecks;
 mod registration;
 mod shared;
 mod shutdown;
+mod span;
 mod stats;
 mod unknown_kinds;
 mod worker;

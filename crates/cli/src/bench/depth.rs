@@ -89,7 +89,7 @@ impl<'a> DepthQueue<'a> {
     async fn fill(client: &'a Client, depth: usize, batch: usize) -> Result<Self, BenchError> {
         let name = QueueName::new(&format!("tidemill-bench-{depth}")).map_err(tidemill::Error::from)?;
         let queue = Queue { name, guarantee: Guarantee::AtLeastOnce };
-        client.store().purge(&queue).await?;
+        client.queue(queue.name.as_str()).guarantee(queue.guarantee).purge().await?;
         let worker = HolderId::new("tidemill-bench").map_err(tidemill::Error::from)?;
         let queue = Self { client, queue, depth, worker, claims: Vec::new(), takes: Vec::new() };
         let mut left = depth;

@@ -212,7 +212,7 @@ mod tests {
         let runs =
             client.store().list_runs(tidemill::workflow::ListRunsParams { limit: 9, ..Default::default() });
         assert!(runs.await.unwrap().items.is_empty());
-        for queue in client.store().list_queues().await.unwrap() {
+        for queue in client.queues().await.unwrap() {
             assert_eq!((queue.ready, queue.scheduled, queue.running, queue.dead), (0, 0, 0, 0));
         }
     }

@@ -64,6 +64,7 @@ pub(super) fn envelopes(count: usize) -> Result<Vec<Bytes>, BenchError> {
         max_attempts: 5,
         timeout: None,
         keep_result: None,
+        backoff: None,
         tracked: false,
         activity: None,
         meta,

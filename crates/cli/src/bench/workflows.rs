@@ -192,7 +192,7 @@ async fn start(client: &Client) -> Result<RunHandle<u64>, BenchError> {
 }
 
 async fn result(handle: &RunHandle<u64>) -> Result<(), BenchError> {
-    match handle.result().await? {
+    match handle.wait().await? {
         3 => Ok(()),
         seen => Err(BenchError::Miscount { expected: 3, seen }),
     }

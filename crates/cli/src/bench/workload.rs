@@ -52,7 +52,7 @@ impl BenchQueue {
     /// Removes the jobs of an earlier, interrupted benchmark.
     pub(super) async fn purge(&self, client: &Client) -> Result<(), BenchError> {
         let (name, guarantee) = (QueueName::new(self.name).map_err(Error::from)?, self.guarantee);
-        client.store().purge(&tidemill::Queue { name, guarantee }).await?;
+        client.queue(name.as_str()).guarantee(guarantee).purge().await?;
         Ok(())
     }
 

@@ -3,17 +3,16 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
 use tidemill::job::JobState;
 use tidemill::store::JobInfo;
-use tidemill::{Client, DeadLetter, Error, JobId, Kind, Queue, QueueName, Timestamp};
+use tidemill::{Client, DeadLetter, DeadLetterFilter, Error, JobId, Kind, Queue, QueueName, Timestamp};
 
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::job::{JobView, facts};
 use crate::output::{Cell, TextTable, printable, thousands, time::relative};
-use crate::pages::{self, FoundJobs, JobQuery};
+use crate::pages::{self, FoundJobs, JobQuery, queue_handle};
 
 /// Dead letters: list, show, redrive, drop
 #[derive(Debug, clap::Subcommand)]
@@ -121,12 +120,12 @@ async fn list(filter: &FilterArgs, limit: usize, context: &Context) -> anyhow::R
     let client = context.client().await?;
     let (letters, mut found) = (filter.to_dead_letter_filter(Vec::new()), FoundJobs::default());
     let wanted = |info: &JobInfo| letters.matches(&DeadLetter::from_stored(info));
-    for info in pages::list_queues(&**client.store(), filter.queue.as_ref()).await? {
+    for info in pages::list_queues(&client, filter.queue.as_ref()).await? {
         let query = JobQuery { queue: &info.queue, state: JobState::Dead, limit };
-        found.add(&**client.store(), query, wanted).await?;
+        found.add(&client, query, wanted).await?;
     }
     let views: Vec<_> = found.jobs.iter().map(JobView::new).collect();
-    let now = client.store().clock().now();
+    let now = client.now();
     context.list(&views, found.more, "there are no such dead letters", |views| table(views, now))?;
     Ok(())
 }
@@ -153,11 +152,11 @@ async fn show(job: &JobId, context: &Context) -> anyhow::Result<()> {
     if context.printer.is_json() {
         return Ok(context.printer.json(&view)?);
     }
-    Ok(context.printer.table(&facts(&view, client.store().clock().now()))?)
+    Ok(context.printer.table(&facts(&view, client.now()))?)
 }
 
 async fn find(client: &Client, job: &JobId) -> anyhow::Result<JobInfo> {
-    match client.store().get_job(job).await? {
+    match client.job_info(job).await? {
         Some(info) if info.state == JobState::Dead => Ok(info),
         Some(info) => Err(CliError::failed(format!("job {job} is not dead: it is {}", info.state)).into()),
         None => Err(Error::NotFound(format!("job {job}")).into()),
@@ -193,9 +192,10 @@ async fn apply(selection: SelectionArgs, action: DlqAction, context: &Context) -
     }
     let (mut jobs, requested) = (0, selection.jobs.len() as u64);
     for (queue, letters) in select_letters(&client, &selection).await? {
+        let dead = queue_handle(&client, &queue).dead_letters();
         jobs += match action {
-            DlqAction::Redrive => redrive::redrive(&**client.store(), &queue, &letters).await?,
-            DlqAction::Drop { .. } => redrive::drop_dead(&**client.store(), &queue, &letters).await?,
+            DlqAction::Redrive => dead.redrive(&letters).await?,
+            DlqAction::Drop { .. } => dead.drop(&letters).await?,
         };
     }
     let result = match action {
@@ -218,7 +218,7 @@ async fn select_letters(
     client: &Client,
     selection: &SelectionArgs,
 ) -> anyhow::Result<Vec<(Queue, DeadLetterFilter)>> {
-    let queues = pages::list_queues(&**client.store(), selection.filter.queue.as_ref()).await?;
+    let queues = pages::list_queues(client, selection.filter.queue.as_ref()).await?;
     let letters = selection.filter.to_dead_letter_filter(selection.jobs.clone());
     Ok(queues.into_iter().filter(|info| info.dead > 0).map(|info| (info.queue, letters.clone())).collect())
 }

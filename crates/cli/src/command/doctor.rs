@@ -21,8 +21,8 @@ pub(crate) struct DoctorArgs {
 
 pub(crate) async fn run(args: DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let client = context.client().await?;
-    let fixed = if args.fix { client.store().fix().await? } else { Vec::new() };
-    let mut checkup = client.store().checkup().await?;
+    let fixed = if args.fix { client.fix().await? } else { Vec::new() };
+    let mut checkup = client.checkup().await?;
     checkup.findings.extend(fixed);
     if context.printer.is_json() {
         context.printer.json(&checkup)?;

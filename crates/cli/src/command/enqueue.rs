@@ -209,7 +209,7 @@ async fn enqueue_one(
         Some(dedup) => job.dedup(dedup),
         None => job,
     };
-    let handle = |id: &JobId| client.handle::<Box<RawValue>>(id.clone());
+    let handle = |id: &JobId| client.untyped_job_handle(id.clone());
     let job = args.after.iter().fold(job, |job, id| job.after(&handle(id)));
     let made = context.await_store(job.enqueue()).await.map_err(|error| enqueue_error(error, &args.kind))?;
     args.print_job(made.id(), made.created(), context)?;
@@ -294,7 +294,7 @@ pub(crate) async fn wait(
     timeout: Option<Duration>,
     context: &Context,
 ) -> Result<(), anyhow::Error> {
-    let handle = client.handle::<Box<RawValue>>(job.clone());
+    let handle = client.untyped_job_handle(job.clone());
     let ended: Result<_, WaitError> = match timeout {
         Some(timeout) => handle.wait_for(timeout).await,
         None => handle.wait().await,

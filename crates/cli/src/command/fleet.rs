@@ -64,7 +64,7 @@ async fn list(
     let fleet = client.store().fleet();
     let page = |cursor, limit| fleet.list_workers(ListWorkersParams { kind, cursor, limit });
     let (found, more) = pages::first_items(limit, page).await?;
-    let (views, now) = (found.iter().map(WorkerView::new).collect::<Vec<_>>(), client.store().clock().now());
+    let (views, now) = (found.iter().map(WorkerView::new).collect::<Vec<_>>(), client.now());
     context.list(&views, more, "nobody works here", |views| table(views, now))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -76,7 +76,7 @@ async fn show(worker: &WorkerKey, client: &Client, context: &Context) -> anyhow:
     if context.printer.is_json() {
         context.printer.json(&view)?;
     } else {
-        context.printer.table(&facts(&view, client.store().clock().now()))?;
+        context.printer.table(&facts(&view, client.now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

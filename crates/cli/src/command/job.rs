@@ -84,7 +84,7 @@ pub(crate) async fn run(command: JobCommand, context: &Context) -> anyhow::Resul
 }
 
 pub(crate) async fn show(job: &JobId, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    let Some(info) = client.store().get_job(job).await? else {
+    let Some(info) = client.job_info(job).await? else {
         let error = CliError::failed(Error::NotFound(format!("job {job}")).to_string());
         return Err(error
             .hint("a job that ended is forgotten unless its result is kept (--keep-result)")
@@ -94,7 +94,7 @@ pub(crate) async fn show(job: &JobId, client: &Client, context: &Context) -> any
     if context.printer.is_json() {
         context.printer.json(&view)?;
     } else {
-        context.printer.table(&facts(&view, client.store().clock().now()))?;
+        context.printer.table(&facts(&view, client.now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -107,18 +107,18 @@ async fn list(
 ) -> anyhow::Result<()> {
     let client = context.client().await?;
     let mut found = FoundJobs::default();
-    for info in pages::list_queues(&**client.store(), queue).await? {
+    for info in pages::list_queues(&client, queue).await? {
         for listed in
             [JobState::Running, JobState::Ready, JobState::Scheduled, JobState::Blocked, JobState::Dead]
         {
             if state.is_none_or(|state| state == listed) {
                 let query = JobQuery { queue: &info.queue, state: listed, limit };
-                found.add(&**client.store(), query, |_| true).await?;
+                found.add(&client, query, |_| true).await?;
             }
         }
     }
     let views: Vec<_> = found.jobs.iter().map(JobView::new).collect();
-    let now = client.store().clock().now();
+    let now = client.now();
     context.list(&views, found.more, "there are no such jobs", |views| table(views, now))?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use tidemill::{Client, Queue};
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::output::{Cell, Colour, TextTable, printable, thousands};
-use crate::pages::QueueArg;
+use crate::pages::{QueueArg, queue_handle};
 
 /// Queues: list, show, pause, resume, purge
 #[derive(Debug, clap::Subcommand)]
@@ -47,20 +47,20 @@ Examples:
 pub(crate) async fn run(command: QueueCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let client = context.client().await?;
     match command {
-        QueueCommand::List => list(&client.store().list_queues().await?, context)?,
-        QueueCommand::Show(queue) => show(&queue.find(&**client.store()).await?, context)?,
+        QueueCommand::List => list(&client.queues().await?, context)?,
+        QueueCommand::Show(queue) => show(&queue.find(&client).await?, context)?,
         QueueCommand::Pause(queue) => {
-            let queue = queue.find_or_new(&**client.store()).await?;
-            client.pause(&queue).await?;
+            let queue = queue.find_or_new(&client).await?;
+            queue_handle(&client, &queue).pause().await?;
             print_result(&queue, "paused", None, context)?;
         }
         QueueCommand::Resume(queue) => {
-            let queue = queue.find(&**client.store()).await?.queue;
-            client.resume(&queue).await?;
+            let queue = queue.find(&client).await?.queue;
+            queue_handle(&client, &queue).resume().await?;
             print_result(&queue, "resumed", None, context)?;
         }
         QueueCommand::Purge { queue, yes } => {
-            purge(&queue.find(&**client.store()).await?, yes, &client, context).await?
+            purge(&queue.find(&client).await?, yes, &client, context).await?
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -152,9 +152,9 @@ async fn purge(info: &QueueInfo, yes: bool, client: &Client, context: &Context) 
         let question = format!("delete {jobs} waiting jobs of queue {} for good?", info.queue);
         confirm(&question, "purging deletes jobs for good: say --yes if that is meant")?;
     }
-    let purged = client.purge(&info.queue).await?;
-    if purged.after_unknown {
+    let purged = queue_handle(client, &info.queue).purge().await?;
+    if purged.maybe_more {
         context.screen.print_line("the answer to a first try was lost: it may have deleted more jobs");
     }
-    Ok(print_result(&info.queue, "purged", Some(purged.value), context)?)
+    Ok(print_result(&info.queue, "purged", Some(purged.jobs), context)?)
 }

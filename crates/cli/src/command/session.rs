@@ -63,7 +63,7 @@ async fn list(
     let fleet = client.store().fleet();
     let page = |cursor, limit| fleet.list_sessions(ListSessionsParams { worker, cursor, limit });
     let (found, more) = pages::first_items(limit, page).await?;
-    let (views, now) = (found.iter().map(SessionView::new).collect::<Vec<_>>(), client.store().clock().now());
+    let (views, now) = (found.iter().map(SessionView::new).collect::<Vec<_>>(), client.now());
     context.list(&views, more, "there are no sessions", |views| table(views, now))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -75,7 +75,7 @@ async fn show(session: &SessionId, client: &Client, context: &Context) -> anyhow
     if context.printer.is_json() {
         context.printer.json(&view)?;
     } else {
-        context.printer.table(&facts(&view, client.store().clock().now()))?;
+        context.printer.table(&facts(&view, client.now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

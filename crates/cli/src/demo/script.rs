@@ -64,7 +64,7 @@ impl DemoScript {
         let video = self.client.job(RenderVideo { file: "holidays.mov".to_owned() }).enqueue().await?;
         self.state.rendering.notified().await;
         sleep(CANCEL_AFTER).await;
-        self.client.store().cancel(video.id()).await?;
+        video.cancel().await?;
         Ok(())
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn print(client: &Client, counter: &KindCounter, context: &Cont
         .map(|(kind, story)| (KindCounts { kind: kind.to_owned(), ..counts(kind) }, story))
         .collect();
     let died = match &counter.died {
-        Some(job) => client.store().get_job(job).await?.map(|info| JobView::new(&info)),
+        Some(job) => client.job_info(job).await?.map(|info| JobView::new(&info)),
         None => None,
     };
     if context.printer.is_json() {
@@ -43,7 +43,7 @@ pub(super) async fn print(client: &Client, counter: &KindCounter, context: &Cont
         context
             .printer
             .text(format!("\n{}", context.printer.style().paint(Colour::Bold, "The dead letter")))?;
-        context.printer.table(&facts(letter, client.store().clock().now()))?;
+        context.printer.table(&facts(letter, client.now()))?;
     }
     Ok(next(died.as_ref(), context)?)
 }

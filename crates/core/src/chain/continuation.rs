@@ -59,12 +59,9 @@ impl Continuation {
     /// Checks whether it may be enqueued, with payloads of at most `limit` bytes.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the rule that it violates.
+    /// [`Error::TooLarge`], or [`Error::Invalid`] with the rule that it violates.
     pub fn check(&self, limit: usize) -> Result<(), Error> {
-        let size = self.payload.len();
-        if size > limit {
-            return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
-        }
+        Error::check_size("the payload", self.payload.len(), limit)?;
         if self.queue.guarantee != Guarantee::AtLeastOnce {
             let queue = &self.queue.name;
             return Err(Error::Invalid(format!(

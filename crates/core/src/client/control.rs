@@ -1,15 +1,22 @@
-//! Operations on jobs and queues that are safe to repeat; they are repeated while the store does
-//! not answer.
+//! Operations on jobs by id that are safe to repeat; they are repeated while the store does not
+//! answer.
 
 use super::Client;
 use crate::job::JobState;
-use crate::name::{JobId, Queue};
+use crate::name::JobId;
 use crate::retry::{Answered, repeat_until_answered, until_answered};
-use crate::store::{Cancelled, Deleted, Error};
+use crate::store::{Cancelled, Deleted, Error, JobInfo};
 
 impl Client {
-    /// Cancels a job; see [`Store::cancel`](crate::Store::cancel). If an earlier call got no answer
-    /// and the job is gone, it counts as removed by that call.
+    /// Cancels a job. A waiting job is removed. For a running one the cancellation is requested:
+    /// its worker is notified at once. If an earlier call got no answer and the job is gone, it
+    /// counts as removed by that call.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for tasks of workflow runs; otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have cancelled the job.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
         let Answered { value, after_unknown } =
             repeat_until_answered(self.store.clock(), || self.store.cancel(job)).await?;
@@ -24,6 +31,12 @@ impl Client {
     /// Deletes a chain with its job in any state, its record, its dead letter and its key, unless
     /// another job waits for it. If an earlier call got no answer and the chain is gone, it counts
     /// as deleted by that call.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for jobs of workflow runs; otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have deleted the chain.
     pub async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         let chain = chain.chain();
         let Answered { value, after_unknown } =
@@ -34,19 +47,15 @@ impl Client {
         })
     }
 
-    /// Pauses a queue: its jobs are not claimed.
-    pub async fn pause(&self, queue: &Queue) -> Result<(), Error> {
-        until_answered(self.store.clock(), || self.store.pause(queue)).await
-    }
-
-    /// Resumes a paused queue.
-    pub async fn resume(&self, queue: &Queue) -> Result<(), Error> {
-        until_answered(self.store.clock(), || self.store.resume(queue)).await
-    }
-
-    /// Deletes the waiting jobs of a queue and returns their number. `after_unknown` means that an
-    /// earlier call without an answer may have deleted more.
-    pub async fn purge(&self, queue: &Queue) -> Result<Answered<u64>, Error> {
-        repeat_until_answered(self.store.clock(), || self.store.purge(queue)).await
+    /// The current state of a job, or of the current job of a chain; `None` if it is not in the
+    /// store. A job that has ended is kept only if it keeps its result or is dead.
+    ///
+    /// # Errors
+    /// The store's error.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn job_info(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        until_answered(self.store.clock(), || self.store.get_job(job)).await
     }
 }

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::bulk::{self, BulkError};
 use super::{Client, Job, JobHandle};
+use crate::backoff::Backoff;
 use crate::chain::{Dedup, IntoCompletion, JobLinks, check_blockers};
 use crate::clock::Timestamp;
 use crate::envelope::{DEFAULT_KEEP, DEFAULT_MAX_ATTEMPTS, EnvelopeTemplate, JobOptions, Meta};
@@ -32,6 +33,7 @@ struct EnqueueOptions {
     max_attempts: u32,
     timeout: Option<Duration>,
     keep_result: Option<Duration>,
+    backoff: Option<Backoff>,
     correlation_id: Option<String>,
     user_id: Option<String>,
     tracked: Option<bool>,
@@ -58,6 +60,7 @@ impl EnqueueOptions {
             max_attempts: DEFAULT_MAX_ATTEMPTS,
             timeout: None,
             keep_result: None,
+            backoff: None,
             correlation_id: None,
             user_id: None,
             tracked: None,
@@ -79,6 +82,9 @@ impl EnqueueOptions {
         }
         check_duration("the timeout", self.timeout.unwrap_or_default())?;
         check_duration("the time for which a result is kept", self.keep_result.unwrap_or_default())?;
+        if let Some(Backoff { base, max, jitter }) = self.backoff {
+            [base, max, jitter].into_iter().try_for_each(|delay| check_duration("the backoff", delay))?;
+        }
         let queue = Queue { name: QueueName::new(&self.queue)?, guarantee: self.guarantee };
         Ok((queue, Kind::new(&self.kind)?))
     }
@@ -98,8 +104,9 @@ impl EnqueueOptions {
             enqueue_ts: client.store.clock().now(),
             source: &client.source,
         };
-        let Self { max_attempts, timeout, keep_result, .. } = *self;
-        JobOptions { kind, max_attempts, timeout, keep_result, tracked, activity: None, meta }.template()
+        let Self { max_attempts, timeout, keep_result, backoff, .. } = *self;
+        JobOptions { kind, max_attempts, timeout, keep_result, backoff, tracked, activity: None, meta }
+            .template()
     }
 }
 
@@ -112,9 +119,7 @@ fn fill(
 ) -> Result<Bytes, Error> {
     let not_json = |error| Error::Invalid(format!("the payload is not JSON: {error}"));
     let (envelope, size) = template.fill(id, payload).map_err(not_json)?;
-    if size > limit {
-        return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
-    }
+    Error::check_size("the payload", size, limit)?;
     Ok(envelope)
 }
 
@@ -147,6 +152,13 @@ macro_rules! option_setters {
         /// Sets the number of attempts.
         pub fn max_attempts(mut self, attempts: u32) -> Self {
             self.options.max_attempts = attempts;
+            self
+        }
+
+        /// Sets the delays between attempts, instead of [`Job::BACKOFF`]. They are part of the
+        /// envelope.
+        pub fn backoff(mut self, backoff: Backoff) -> Self {
+            self.options.backoff = Some(backoff);
             self
         }
 

@@ -1,4 +1,4 @@
-//! The handle of a job, to wait for its end.
+//! The handle of a job: wait for its end, read its state, cancel, complete or delete it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,14 +8,17 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use serde::de::DeserializeOwned;
 
-use super::Client;
+use super::{Client, Job};
 use crate::dead_letter::DeadLetter;
 use crate::job::JobState;
 use crate::name::JobId;
-use crate::store::{Error, JobInfo, JobRecord};
+use crate::store::{Cancelled, Completed, Deleted, Error, JobInfo, JobRecord};
 use crate::wake::CompletionWatch;
 
-/// A job that was enqueued.
+/// A job that was enqueued. [`Client::job_handle`] creates one for a job that was enqueued
+/// elsewhere.
+///
+/// A handle of a chain refers to the chain's current job.
 pub struct JobHandle<O> {
     client: Client,
     id: JobId,
@@ -63,6 +66,13 @@ impl<O> fmt::Debug for JobHandle<O> {
     }
 }
 
+impl<O> Clone for JobHandle<O> {
+    fn clone(&self) -> Self {
+        let (client, id) = (self.client.clone(), self.id.clone());
+        Self { client, id, kept: self.kept, created: self.created, output: PhantomData }
+    }
+}
+
 impl<O> JobHandle<O> {
     /// The id of the job; of a chain, that of its first job.
     pub fn id(&self) -> &JobId {
@@ -72,6 +82,57 @@ impl<O> JobHandle<O> {
     /// Whether the job keeps its result, so that it can be awaited.
     pub fn keeps_result(&self) -> bool {
         self.kept
+    }
+
+    /// Whether the enqueue created this job; `false` if a job with its id or key existed.
+    pub fn created(&self) -> bool {
+        self.created
+    }
+
+    /// The current state of the job; `None` if it is not in the store. A job that has ended is kept
+    /// only if it keeps its result or is dead.
+    ///
+    /// # Errors
+    /// The store's error.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn info(&self) -> Result<Option<JobInfo>, Error> {
+        self.client.job_info(&self.id).await
+    }
+
+    /// Cancels the job: see [`Client::cancel`].
+    ///
+    /// # Errors
+    /// As [`Client::cancel`].
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have cancelled the job.
+    pub async fn cancel(&self) -> Result<Cancelled, Error> {
+        self.client.cancel(&self.id).await
+    }
+
+    /// Ends the job, of type `J`, as if its handler had returned `output`: see
+    /// [`Client::complete`].
+    ///
+    /// # Errors
+    /// As [`Client::complete`].
+    ///
+    /// # Cancel safety
+    /// Safe to call again for a job; a chain may have continued by a dropped call.
+    pub async fn complete<J: Job>(&self, output: J::Output) -> Result<Completed, Error> {
+        self.client.complete::<J>(&self.id, output).await
+    }
+
+    /// Deletes the job's chain with all its data: see [`Client::delete`].
+    ///
+    /// # Errors
+    /// As [`Client::delete`].
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have deleted the chain.
+    pub async fn delete(&self) -> Result<Deleted, Error> {
+        self.client.delete(&self.id).await
     }
 }
 
@@ -83,11 +144,6 @@ impl<O: DeserializeOwned> JobHandle<O> {
 
     pub(super) fn existing(self) -> Self {
         Self { created: false, ..self }
-    }
-
-    /// Whether the enqueue created this job; `false` if a job with its id existed.
-    pub fn created(&self) -> bool {
-        self.created
     }
 
     /// Waits for the end of the job and returns its output. Transient errors of the store are
@@ -106,6 +162,9 @@ impl<O: DeserializeOwned> JobHandle<O> {
     ///
     /// # Errors
     /// As [`wait`](Self::wait), and [`WaitError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
     pub async fn wait_for(&self, timeout: Duration) -> Result<O, WaitError> {
         self.wait_until(self.client.store.clock().sleep(timeout)).await
     }

@@ -3,8 +3,11 @@
 mod bulk;
 mod complete;
 mod control;
+mod dead_letters;
 mod enqueue;
 mod handle;
+mod operations;
+mod queue;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,14 +18,16 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 pub use bulk::BulkError;
+pub use dead_letters::DeadLetters;
 pub use enqueue::{Enqueue, EnqueueBulk, PreparedJob};
 pub use handle::{JobHandle, WaitError};
+pub use queue::{PageParams, Purged, QueueHandle};
 
 use crate::backoff::Backoff;
 use crate::chain::IntoCompletion;
 use crate::envelope::DEFAULT_MAX_ATTEMPTS;
 use crate::limits::Limits;
-use crate::name::Guarantee;
+use crate::name::{Guarantee, JobId};
 use crate::store::Store;
 use crate::wake::CompletionWatch;
 use crate::wake::completion::CompletionWaiters;
@@ -133,19 +138,25 @@ impl Client {
         Enqueue::untyped(self.clone(), kind, payload)
     }
 
-    /// A handle to a job that was enqueued elsewhere.
-    pub fn handle<O: DeserializeOwned>(&self, job: crate::JobId) -> JobHandle<O> {
-        JobHandle::new(self.clone(), job, true)
+    /// A handle to a job of type `J` that was enqueued elsewhere, or to the chain that it starts.
+    pub fn job_handle<J: Job>(&self, job: JobId) -> JobHandle<<J::Output as IntoCompletion>::Awaited> {
+        JobHandle::new(self.clone(), job, true).existing()
+    }
+
+    /// A handle to a job whose kind is known only at run time. Its output is raw JSON.
+    pub fn untyped_job_handle(&self, job: JobId) -> JobHandle<Box<RawValue>> {
+        JobHandle::new(self.clone(), job, true).existing()
     }
 
     /// Watches for the end of a job, or of a run, whose end is announced with the id of its task.
     /// The subscription begins with this call: make it before the first read of the job.
-    pub fn watch(&self, job: &crate::JobId) -> CompletionWatch {
+    pub fn watch(&self, job: &JobId) -> CompletionWatch {
         CompletionWatch::new(self.store.clone(), &self.completions, job)
     }
+
     /// Like [`watch`](Self::watch), but only if this client has a subscription already or had one.
     /// Then an additional watch that may not be needed costs nothing.
-    pub fn watch_if_listening(&self, job: &crate::JobId) -> Option<CompletionWatch> {
+    pub fn watch_if_listening(&self, job: &JobId) -> Option<CompletionWatch> {
         self.completions.is_used().then(|| self.watch(job))
     }
 }

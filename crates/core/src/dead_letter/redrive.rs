@@ -31,6 +31,41 @@ pub struct DeadLetterFilter {
 }
 
 impl DeadLetterFilter {
+    /// Matches all letters.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Only these jobs.
+    pub fn jobs(mut self, jobs: impl IntoIterator<Item = JobId>) -> Self {
+        self.jobs.extend(jobs);
+        self
+    }
+
+    /// Only jobs of this kind.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Only jobs that died for this reason.
+    pub fn reason(mut self, reason: impl ToString) -> Self {
+        self.reason = Some(reason.to_string());
+        self
+    }
+
+    /// Only jobs whose last error contains this text.
+    pub fn error(mut self, text: impl Into<String>) -> Self {
+        self.error = Some(text.into());
+        self
+    }
+
+    /// Only jobs that died before this time.
+    pub fn before(mut self, time: Timestamp) -> Self {
+        self.before = Some(time);
+        self
+    }
+
     /// Whether the filter matches `letter`.
     pub fn matches(&self, letter: &DeadLetter) -> bool {
         let kind = |kind: &Kind| letter.envelope().is_ok_and(|envelope| envelope.kind() == kind);
@@ -103,6 +138,15 @@ pub async fn drop_dead(store: &dyn Store, queue: &Queue, filter: &DeadLetterFilt
         }
     }
     Ok(dropped)
+}
+
+/// The letters of `queue` that `filter` names by id and that match it.
+pub(crate) async fn letters_by_id(
+    store: &dyn Store,
+    queue: &Queue,
+    filter: &DeadLetterFilter,
+) -> Result<Vec<DeadLetter>, Error> {
+    Ok(LetterPages::new(store, queue, filter).next().await?.unwrap_or_default())
 }
 
 /// How many letters of a page are gone. After a call with an unknown result, all of them are: what

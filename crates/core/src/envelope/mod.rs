@@ -98,6 +98,17 @@ struct WireEnvelope<'a> {
     heartbeat_ms: Option<u64>,
 }
 
+/// The part of `meta` that a chain's next job inherits.
+#[derive(Default, Deserialize)]
+struct Origin<'a> {
+    #[serde(borrow)]
+    correlation_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    user_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    source: Option<Cow<'a, str>>,
+}
+
 /// The prefix of a workflow's name in the kind of its tasks. It keeps tasks apart from activities
 /// of the same name.
 const TASK_KIND_PREFIX: &str = "workflow:";
@@ -252,26 +263,27 @@ impl Envelope {
         wire.map(|wire| wire.blockers).map_err(MalformedEnvelope::json)
     }
 
-    /// The envelope of the chain's next job: metadata of the chain is copied, that of the attempt
-    /// is not.
-    pub(crate) fn successor(&self, id: &JobId, next: &Continuation, now: Timestamp) -> Bytes {
-        #[derive(Default, Deserialize)]
-        struct Origin<'a> {
-            #[serde(borrow)]
-            correlation_id: Option<Cow<'a, str>>,
-            #[serde(borrow)]
-            user_id: Option<Cow<'a, str>>,
-            #[serde(borrow)]
-            source: Option<Cow<'a, str>>,
-        }
+    /// The id that is common to all jobs of a request, if the envelope has one. Parses the envelope
+    /// again.
+    pub fn correlation_id(&self) -> Option<String> {
+        self.origin().correlation_id.map(Cow::into_owned)
+    }
+
+    /// The origin of the job. An envelope of another program may have a `meta` of another shape;
+    /// then the origin is unknown.
+    fn origin(&self) -> Origin<'_> {
         #[derive(Default, Deserialize)]
         struct Whole<'a> {
             #[serde(borrow, default)]
             meta: Origin<'a>,
         }
-        // An envelope of another program may have a `meta` of another shape; then the origin is
-        // unknown.
-        let Whole { meta } = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        serde_json::from_slice::<Whole<'_>>(&self.bytes).unwrap_or_default().meta
+    }
+
+    /// The envelope of the chain's next job: metadata of the chain is copied, that of the attempt
+    /// is not.
+    pub(crate) fn successor(&self, id: &JobId, next: &Continuation, now: Timestamp) -> Bytes {
+        let meta = self.origin();
         let meta = Meta {
             correlation_id: meta.correlation_id.as_deref(),
             user_id: meta.user_id.as_deref(),
@@ -283,6 +295,7 @@ impl Envelope {
             max_attempts: next.max_attempts,
             timeout: next.timeout,
             keep_result: Some(self.keep_result.unwrap_or(DEFAULT_KEEP)),
+            backoff: None,
             tracked: true,
             activity: None,
             meta,

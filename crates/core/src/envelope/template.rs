@@ -31,6 +31,8 @@ pub struct JobOptions<'a> {
     pub timeout: Option<Duration>,
     /// How long the result is kept.
     pub keep_result: Option<Duration>,
+    /// The delays between attempts; those of the handler if `None`.
+    pub backoff: Option<Backoff>,
     /// Whether the job can be found by its id while it waits.
     pub tracked: bool,
     /// Options of an activity, if a run schedules the job.
@@ -44,8 +46,6 @@ pub struct JobOptions<'a> {
 pub struct ActivityTerms<'a> {
     /// The run that receives the result.
     pub requester: &'a Requester,
-    /// The delays between attempts; the worker's default if `None`.
-    pub backoff: Option<Backoff>,
     /// The longest time without a heartbeat of the handler.
     pub heartbeat: Option<Duration>,
 }
@@ -94,9 +94,7 @@ impl JobOptions<'_> {
             tracked: (!self.tracked).then_some(false),
             run: activity.map(|activity| &activity.requester.run),
             seq: activity.map(|activity| activity.requester.seq),
-            backoff_ms: activity
-                .and_then(|activity| activity.backoff)
-                .map(|b| [b.base, b.max, b.jitter].map(millis)),
+            backoff_ms: self.backoff.map(|backoff| [backoff.base, backoff.max, backoff.jitter].map(millis)),
             heartbeat_ms: activity.and_then(|activity| activity.heartbeat).map(millis),
         };
         let middle = format!(
@@ -161,6 +159,7 @@ mod tests {
             max_attempts: 3,
             timeout: Some(Duration::from_secs(2)),
             keep_result: None,
+            backoff: Some(Backoff::exponential(Duration::from_secs(2), Duration::from_secs(60))),
             activity: None,
             tracked: false,
             meta,
@@ -173,5 +172,8 @@ mod tests {
         assert_eq!((envelope.id(), envelope.payload()), (&id, &br#"["a"]"#[..]));
         assert_eq!((envelope.timeout(), envelope.keep_result()), (Some(Duration::from_secs(2)), None));
         assert!(!envelope.tracked());
+        let jitter = Duration::from_secs(2);
+        let (base, max) = (Duration::from_secs(2), Duration::from_secs(60));
+        assert_eq!(envelope.backoff(), Some(Backoff { base, max, jitter }));
     }
 }

@@ -6,8 +6,21 @@ use crate::name::InvalidName;
 /// The cause of an error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The error of a store operation.
+/// The error of a client or store operation, by what the caller does about it.
+///
+/// ```
+/// # use tidemill_core::Error;
+/// fn describe(error: &Error) -> String {
+///     match error {
+///         Error::TooLarge { size, limit, .. } => format!("{} bytes too many", size - limit),
+///         Error::InvalidName(name) => format!("choose another {}", name.what()),
+///         error if error.is_transient() => "try again later".into(),
+///         error => error.full_message(),
+///     }
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The store is not reachable, or aborted and rolled back: nothing took place. Retry.
     #[error("the store is not available: {message}")]
@@ -46,6 +59,19 @@ pub enum Error {
     /// The request is not valid. Inform the user. Nothing was written.
     #[error("{0}")]
     Invalid(String),
+    /// A name violates the rules of its type. Nothing was written.
+    #[error(transparent)]
+    InvalidName(#[from] InvalidName),
+    /// A payload is larger than the limit. Nothing was written.
+    #[error("{what} has {size} bytes; at most {limit} are allowed")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// Its size in bytes.
+        size: usize,
+        /// The largest allowed size in bytes: see [`Limits`](crate::Limits).
+        limit: usize,
+    },
     /// The requested object does not exist.
     #[error("{0} not found")]
     NotFound(String),
@@ -70,6 +96,31 @@ impl Error {
         self.is_unavailable() || matches!(self, Self::Full(_))
     }
 
+    /// Whether the request itself is not valid, so that repeating it cannot help: an invalid
+    /// option, an invalid name, or too large a payload.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Self::Invalid(_) | Self::InvalidName(_) | Self::TooLarge { .. })
+    }
+
+    /// Whether the requested object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound(_))
+    }
+
+    /// Whether the operation took effect or may have: its answer was lost, or it was not confirmed
+    /// by as many servers as required.
+    pub fn may_have_taken_effect(&self) -> bool {
+        matches!(self, Self::Unanswered { .. } | Self::Unconfirmed(_))
+    }
+
+    /// Rejects `what` if it has more than `limit` bytes.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub fn check_size(what: impl Into<String>, size: usize, limit: usize) -> Result<(), Self> {
+        if size > limit { Err(Self::TooLarge { what: what.into(), size, limit }) } else { Ok(()) }
+    }
+
     /// Whether the store was not reachable or its answer was lost.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Unanswered { .. })
@@ -90,6 +141,10 @@ impl Error {
             Self::Denied(message) => Self::Denied(message.clone()),
             Self::Unsuitable(message) => Self::Unsuitable(message.clone()),
             Self::Invalid(message) => Self::Invalid(message.clone()),
+            Self::InvalidName(name) => Self::InvalidName(name.clone()),
+            Self::TooLarge { what, size, limit } => {
+                Self::TooLarge { what: what.clone(), size: *size, limit: *limit }
+            }
             Self::NotFound(message) => Self::NotFound(message.clone()),
             Self::Corrupt(message) => Self::Corrupt(message.clone()),
         }
@@ -105,12 +160,6 @@ impl Error {
             cause = error.source();
         }
         line
-    }
-}
-
-impl From<InvalidName> for Error {
-    fn from(error: InvalidName) -> Self {
-        Self::Invalid(error.to_string())
     }
 }
 

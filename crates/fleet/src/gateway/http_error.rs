@@ -76,7 +76,7 @@ impl HttpError {
 impl From<Error> for HttpError {
     fn from(error: Error) -> Self {
         match error {
-            Error::Invalid(message) => Self::invalid(message),
+            error if error.is_invalid() => Self::invalid(error.to_string()),
             Error::NotFound(what) => Self::not_found(format!("{what} not found")),
             // The cause may name servers and files, so it is logged and not sent.
             other => {

@@ -86,7 +86,7 @@ async fn jobs_stand_in_line_for_the_one_browser() {
     let running = Running::start(world.worker().browsers(world.browsers()).handle(act));
     let jobs = world.client.jobs((0..6).map(|_| Act { url: url.clone(), how: How::Well }));
     for job in jobs.enqueue().await.unwrap() {
-        assert_eq!(patiently(world.client.handle::<String>(job).wait()).await.unwrap(), "Tide");
+        assert_eq!(patiently(world.client.job_handle::<Act>(job).wait()).await.unwrap(), "Tide");
     }
     assert_eq!(running.stop().await.total.snoozed, 0);
     world.all_are_free().await;

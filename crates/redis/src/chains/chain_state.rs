@@ -58,7 +58,7 @@ impl RedisStore {
             let removed = || BlockerState::Closed(Blocker::removed_notice(&chain));
             let standing = match self.blocker_state(&chain).await {
                 Ok(_) if chain == own.chain() => removed(),
-                Err(Error::NotFound(_) | Error::Invalid(_)) => removed(),
+                Err(error) if error.is_invalid() || error.is_not_found() => removed(),
                 standing => standing?,
             };
             Ok::<_, Error>((chain, standing))

@@ -152,7 +152,7 @@ impl RedisStore {
     /// exist yet, or the reservation is about to be released.
     async fn create_for_other(&self, key: &str) -> Result<(), Error> {
         match self.create_from_reservation(key).await {
-            Err(Error::NotFound(_) | Error::Invalid(_)) => {
+            Err(error) if error.is_invalid() || error.is_not_found() => {
                 tokio::time::sleep(RESERVE_RETRY_DELAY).await;
                 Ok(())
             }
@@ -164,7 +164,7 @@ impl RedisStore {
     /// created.
     pub(super) async fn create_reserved(&self, shard: u16, key: &str) -> Result<OutboxResult, Error> {
         match self.create_from_reservation(key).await {
-            Err(Error::NotFound(_) | Error::Invalid(_)) => {
+            Err(error) if error.is_invalid() || error.is_not_found() => {
                 if let Some((holder, _)) = self.reservation(key).await? {
                     self.expire_key(0, &holder.chain, key).await?;
                 }

@@ -225,10 +225,10 @@ async fn run_one(harness: &QueueHarness) {
 pub async fn a_handle_waits_for_the_end_elsewhere(subject: StoreUnderTest) {
     for harness in subject.harnesses() {
         let id = harness.enqueue(JobSpec { keep: Some(LONG), ..JobSpec::default() }.job()).await;
-        let handle = Client::new(subject.other_connection().await).handle::<u32>(id);
+        let handle = Client::new(subject.other_connection().await).untyped_job_handle(id);
         let waiting = tokio::spawn(async move { handle.wait().await });
         harness.settle(&harness.claim_one().await, done()).await;
         until("the handle", || async { waiting.is_finished().then_some(()) }).await;
-        assert_eq!(waiting.await.unwrap().unwrap(), 42);
+        assert_eq!(waiting.await.unwrap().unwrap().get(), "42");
     }
 }

@@ -26,12 +26,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let order = Order { id: "order-7".into(), cents: 9_999 };
     let run = client.workflow(&ORDER, order).key("order-7").start().await?;
-    println!("{} run {}", if run.is_new() { "started" } else { "found" }, run.id());
+    println!("{} run {}", if run.created() { "started" } else { "found" }, run.id());
     println!("status: {}", run.query(&STATUS, &()).await?);
     if let Err(error) = run.signal(&APPROVE, &true).await {
         println!("it needs no approval any more: {error}");
     }
-    println!("result: {}", run.result().await?);
+    println!("result: {}", run.wait().await?);
 
     drop(stop);
     running.await??;

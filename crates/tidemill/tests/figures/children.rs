@@ -97,12 +97,12 @@ impl Scene {
     }
 
     async fn let_end(&self, run: &RunHandle<String>, end: End) {
-        let child = self.client.run(&CHILD, run.id().child(1));
+        let child = self.client.run_handle(&CHILD, run.id().child(1));
         match end {
             End::Activity => self.gate.0.add_permits(1),
             End::Done => child.signal(&LEAVE, &true).await.unwrap(),
             End::Failed => child.signal(&LEAVE, &false).await.unwrap(),
-            End::Cancelled => child.cancel("").await.unwrap(),
+            End::Cancelled => child.cancel().await.unwrap(),
         }
     }
 
@@ -110,7 +110,7 @@ impl Scene {
     async fn trips(&self, end: End) -> u64 {
         let run = self.waiting(end).await;
         let waits = run.clone();
-        let result = tokio::spawn(async move { waits.result().await });
+        let result = tokio::spawn(async move { waits.wait().await });
         tokio::task::yield_now().await;
         let before = self.client.store().commands();
         self.let_end(&run, end).await;

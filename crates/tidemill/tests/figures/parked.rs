@@ -56,7 +56,7 @@ async fn park(place: &str, client: &Client, cache: usize) -> usize {
 
 async fn wake(n: u64, run: &RunHandle<u64>) {
     run.signal(&GO, &1).await.unwrap();
-    assert_eq!(patiently(run.result()).await.unwrap(), n + 1);
+    assert_eq!(patiently(run.wait()).await.unwrap(), n + 1);
 }
 
 /// The resident memory of this process, in bytes.

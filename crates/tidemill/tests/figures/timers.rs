@@ -30,7 +30,7 @@ async fn a_timer_fires_when_it_is_due_and_not_when_somebody_looks_next() {
         clock.advance(Duration::from_millis(milliseconds - 1));
         assert!(fired(&run).await.is_none(), "it fires early");
         clock.advance(Duration::from_millis(1));
-        patiently(run.result()).await.unwrap();
+        patiently(run.wait()).await.unwrap();
         assert_eq!(fired(&run).await, Some(0), "by the store's clock");
     }
     worker.stop().await;
@@ -45,7 +45,7 @@ async fn lateness_of_timers() {
         for number in 0..TIMERS {
             // Out of phase with any interval and with one another.
             let run = client.workflow(&SLEEPS, 60 + number * 7 % 83).start().await.unwrap();
-            patiently(run.result()).await.unwrap();
+            patiently(run.wait()).await.unwrap();
             firings.extend(fired(&run).await);
             steps.extend(stepped(&run).await);
         }

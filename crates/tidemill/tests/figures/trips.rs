@@ -31,7 +31,7 @@ async fn a_run_of_three_activities_costs_sixteen_trips() {
         for _ in 0..RUNS {
             let before = client.store().commands();
             let run = client.workflow(&THREE, 0).start().await.unwrap();
-            assert_eq!(patiently(run.result()).await.unwrap(), 3);
+            assert_eq!(patiently(run.wait()).await.unwrap(), 3);
             least = least.min(client.store().commands() - before);
         }
         println!("a run of three activities on {store}: {least} trips");

@@ -51,7 +51,7 @@ async fn no_run_ends_and_no_step_runs_twice(place: Place) {
         }
     };
     let total = tokio::select! {
-        total = tokio::time::timeout(FOR_EVER, run.result()) => total.unwrap().unwrap(),
+        total = tokio::time::timeout(FOR_EVER, run.wait()) => total.unwrap().unwrap(),
         () = forge => unreachable!(),
     };
     assert_eq!(total, (0..STEPS).sum::<u64>());

@@ -56,7 +56,7 @@ async fn a_programs_dead_worker_is_found_and_its_message_claimed_by_another() {
         run.signal(&APPROVE, &1).await.unwrap();
     }
     let working = world.start();
-    assert_eq!(patiently(run.result()).await.unwrap(), 4);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 4);
     working.stop().await;
 }
 
@@ -71,7 +71,7 @@ async fn what_a_programs_dead_worker_held_is_carried_on_by_ours() {
     let worker =
         world.worker(open_gate()).claim_min_idle(MIN_IDLE).block(Duration::from_secs(1)).batch_size(10);
     let working = Working::start(worker);
-    assert_eq!(patiently(run.result()).await.unwrap(), 5);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 5);
     assert_eq!(world.ask("XPENDING workflow:held aiki-workers")[0], 0);
     assert_eq!(world.ask("XLEN workflow:held"), 0);
     working.stop().await;
@@ -96,7 +96,7 @@ async fn what_our_dead_worker_held_is_claimed_by_a_program_and_then_by_ours_agai
     // So does that one.
     let_a_minute_pass(&world, ("workflow:held", "worker-2", entry));
     let working = Working::start(world.worker(open_gate()).claim_min_idle(MIN_IDLE));
-    assert_eq!(patiently(run.result()).await.unwrap(), 5);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 5);
     assert_eq!(world.ask("XPENDING workflow:held aiki-workers")[0], 0);
     working.stop().await;
 }
@@ -114,7 +114,7 @@ async fn a_task_that_a_program_took_from_a_living_worker_is_committed_once() {
     assert_eq!(message(&world.ask(&healthy.replace(" 60000 ", " 0 "))[0]).0, entry);
     let_a_minute_pass(&world, ("workflow:held", "worker-2", &entry));
     gate.add_permits(10);
-    assert_eq!(patiently(run.result()).await.unwrap(), 5);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 5);
     working.stop().await;
     let journal = run.journal().await.unwrap();
     assert_eq!(journal.entries.len(), 2, "started, and one commit: {journal:?}");

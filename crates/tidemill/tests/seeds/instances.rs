@@ -37,7 +37,7 @@ async fn the_state_of_a_run_is_json_from_its_start_to_its_end() {
         run.signal(&APPROVE, &1).await.unwrap();
     }
     let working = world.start();
-    assert_eq!(patiently(run.result()).await.unwrap(), 10);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 10);
     let state = world.instance(id);
     assert_eq!((&state["status"], &state["output"]), (&json!("completed"), &json!("10")));
     assert!(state["closed_at"].as_u64() >= state["started_at"].as_u64(), "{state}");
@@ -70,7 +70,7 @@ async fn events_behind_the_cursor_come_with_the_next_task_of_which_there_is_one(
     assert_eq!(world.ask(&format!("HGET jobs {id}!task")), format!("s workflow/orders {entry}"));
 
     let working = world.start();
-    assert_eq!(patiently(run.result()).await.unwrap(), 7 + 1 + 2 + 3);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 7 + 1 + 2 + 3);
     // The run ended with the third event: later events were never executed.
     assert_eq!(world.instance(id)["cursor"], events[2].0);
     assert_eq!(pending_events(&world, id), events[3..]);
@@ -92,7 +92,7 @@ async fn a_timer_is_in_a_sorted_set_until_it_is_due_and_then_an_event() {
 
     assert_eq!(world.ask_words(&["ZADD", "timers", "XX", "CH", "1", timer]), 1, "an hour later");
     let working = world.start();
-    assert_eq!(patiently(run.result()).await.unwrap(), 0);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 0);
     assert_eq!(world.ask("EXISTS timers"), 0);
     let journal = world.ask(&format!("XRANGE events-{id} - +"));
     let fired = journal.as_array().unwrap().iter().map(message);

@@ -69,9 +69,9 @@ async fn a_message_of_another_program_starts_a_run_and_is_acknowledged_when_that
     let world = World::new().await;
     let working = world.start();
     world.publish("workflow:order-processing", &run_message("run-123"));
-    let run = world.client.run(&PROCESSING, "run-123".parse().unwrap());
+    let run = world.client.run_handle(&PROCESSING, "run-123".parse().unwrap());
     world.until("run-123", || world.ask("EXISTS instances-run-123") == 1).await;
-    assert_eq!(patiently(run.result()).await.unwrap(), "order-456 for 99.99");
+    assert_eq!(patiently(run.wait()).await.unwrap(), "order-456 for 99.99");
     let idle = || {
         world.ask("XLEN workflow:order-processing") == 0
             && world.ask("XPENDING workflow:order-processing aiki-workers")[0] == 0
@@ -85,7 +85,7 @@ async fn a_message_of_another_program_starts_a_run_and_is_acknowledged_when_that
     let runs = world.client.runs(ListRunsParams { limit: 10, ..Default::default() }).await.unwrap();
     assert_eq!(runs.items.len(), 1, "{runs:?}");
     let again = world.client.workflow(&PROCESSING, json!({})).key("order-456-process").start().await.unwrap();
-    assert_eq!((again.id().as_str(), again.is_new()), ("run-123", false));
+    assert_eq!((again.id().as_str(), again.created()), ("run-123", false));
     working.stop().await;
 }
 
@@ -96,8 +96,8 @@ async fn a_message_in_the_stream_of_a_route_is_taken_by_workers_of_that_route() 
     world.publish("workflow:order-processing:eu-west", &run_message("run-eu"));
     let there = Working::start(world.worker(open_gate()).route("eu-west"));
     world.until("run-eu", || world.ask("EXISTS instances-run-eu") == 1).await;
-    let run = world.client.run(&PROCESSING, "run-eu".parse().unwrap());
-    assert_eq!(patiently(run.result()).await.unwrap(), "order-456 for 99.99");
+    let run = world.client.run_handle(&PROCESSING, "run-eu".parse().unwrap());
+    assert_eq!(patiently(run.wait()).await.unwrap(), "order-456 for 99.99");
     assert_eq!(world.instance("run-eu")["queue"], "workflow/order-processing/eu-west");
     assert_eq!(world.ask("EXISTS workflow:order-processing"), 1, "the others serve it");
     elsewhere.stop().await;
@@ -132,7 +132,7 @@ async fn what_a_monitor_asks_is_answered() {
     assert!(fact(&consumers[0], "idle").is_u64());
 
     gate.add_permits(1);
-    assert_eq!(patiently(run.result()).await.unwrap(), 7);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 7);
     assert_eq!((pending()[0].clone(), world.ask("XLEN workflow:held")), (json!(0), json!(0)));
     working.stop().await;
     assert_eq!(world.ask("XINFO CONSUMERS workflow:held aiki-workers"), json!([]), "it has left");

@@ -119,7 +119,7 @@ async fn start(client: &Client, user_table: &UserTable, amount: u64) -> Result<P
             tx.commit().await?;
             let [announced, unannounced] = pending;
             // One is announced; workers find the other by polling.
-            [announced.committed().await, client.handle(unannounced.id().clone())]
+            [announced.committed().await, client.job_handle::<Take>(unannounced.id().clone())]
         }
     };
     let sum = client.job(Sum).after(&transfers[0]).after(&transfers[1]).enqueue().await?;

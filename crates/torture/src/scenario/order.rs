@@ -144,9 +144,9 @@ async fn drive(namespace: &StoreNamespace, decision: Decision) -> Result<RunHand
     wait_for_decision_point(&run).await?;
     match decision {
         Decision::Approved => run.signal(&APPROVE, &true).await?,
-        Decision::Cancelled => run.cancel("the customer thought better of it").await?,
+        Decision::Cancelled => run.cancel_with_reason("the customer thought better of it").await?,
     }
-    let result = run.result_within(TIMEOUT).await;
+    let result = run.wait_for(TIMEOUT).await;
     let is_right = match (decision, &result) {
         (Decision::Approved, Ok(parcel)) => parcel == "parcel of order-7",
         (Decision::Cancelled, Err(RunError::Failed { message, .. })) => {

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
-use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
+use tidemill::DeadLetterFilter;
 
-use crate::environment::{Environment, TIMEOUT, queue};
-use crate::job::{Behaviour, TestJob};
+use crate::environment::{Environment, TIMEOUT};
+use crate::job::{Behaviour, QUEUE, TestJob};
 use crate::ledger::LedgerEvent;
 
 const POISON_JOBS: usize = 50;
@@ -38,7 +38,7 @@ pub async fn run(environment: &Environment, seed: u64) -> Result<usize> {
     let letters = environment.letters().await?;
     let dead: HashSet<&str> = letters.iter().map(|letter| letter.job.as_str()).collect();
     ensure!(dead == poison, "{} dead letters, but {} poison jobs", dead.len(), poison.len());
-    redrive::drop_dead(&**environment.client.store(), &queue()?, &DeadLetterFilter::default()).await?;
+    environment.client.dead_letters(QUEUE).drop(&DeadLetterFilter::all()).await?;
     environment.assert_empty().await?;
     Ok(starts)
 }

@@ -55,7 +55,7 @@ async fn stopped_at(environment: &Environment, point: KillPoint) -> Result<u64> 
     // A blocked claim on Redis may receive the task again while its worker is stopped, and that
     // lease expires, too.
     ensure!((1..=2).contains(&late.lost), "the stopped worker has {late:?}");
-    let result = run.result().await?;
+    let result = run.wait().await?;
     ensure!(result == expected, "{result:?}, not {expected:?}");
     let journal = run.journal().await?;
     let kept = journal.entries.starts_with(&taken_over.entries);
@@ -77,7 +77,7 @@ async fn resume_paused(
     let right = successor.shut_down()?;
     ensure!((right.done, right.lost) == (1, 0), "the successor has {right:?}");
     run.signal(&NUMBER, &0).await?;
-    run.result_within(TIMEOUT).await?;
+    run.wait_for(TIMEOUT).await?;
     let late = stalled.shut_down()?;
     // Two tasks and one activity.
     ensure!(late.done == 3, "the stopped worker has {late:?}");

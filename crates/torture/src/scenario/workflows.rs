@@ -102,7 +102,7 @@ async fn start(environment: &Environment, random: &mut fastrand::Rng) -> Result<
 /// Waits a moment for the oldest run; moves it to `closed` when it has ended.
 async fn collect_oldest(open: &mut Vec<OpenRun>, closed: &mut Vec<OpenRun>) -> Result<()> {
     let Some(oldest) = open.first() else { return Ok(()) };
-    match tokio::time::timeout(Duration::from_millis(200), oldest.handle.result()).await {
+    match tokio::time::timeout(Duration::from_millis(200), oldest.handle.wait()).await {
         Err(_) => {
             let age = oldest.handle.info().await?.started_at.until(tidemill::Timestamp::now());
             ensure!(age < TIMEOUT, "run {} has not ended: {:?}", oldest.handle.id(), oldest.steps);

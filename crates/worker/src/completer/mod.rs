@@ -261,5 +261,5 @@ fn is_lost(ended_job: &EndedJob) -> bool {
 
 /// Whether the error is about the settlement rather than the store.
 fn is_job_error(error: &Error) -> bool {
-    matches!(error, Error::Invalid(_) | Error::NotFound(_) | Error::Corrupt(_))
+    error.is_invalid() || error.is_not_found() || matches!(error, Error::Corrupt(_))
 }

@@ -203,7 +203,7 @@ async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> AttemptResu
         Ok(Committed::Yes) => AttemptResult::Settled(EventKind::Done, Verdict::Accepted),
         Ok(Committed::LeaseLost) => AttemptResult::Settled(EventKind::Done, Verdict::LeaseLost),
         Ok(Committed::Failed(outcome)) => outcome.into(),
-        Err(error @ Error::Invalid(_)) => invalid_output(&error).into(),
+        Err(error) if error.is_invalid() => invalid_output(&error).into(),
         // The commit may have taken effect. Then the retry finds the lease gone and has no effect.
         Err(error) => Outcome::Retry { error: error.full_message(), after: None }.into(),
     }

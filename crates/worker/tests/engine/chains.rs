@@ -210,7 +210,7 @@ async fn what_cannot_be_started_says_why() {
         (start().id("a~1").enqueue().await, "does not end in `~` and a number"),
         (start().id("a").dedup(Dedup::open("a")).enqueue().await, "an id of its own or a deduplication key"),
         (start().dedup(Dedup::open("")).enqueue().await, "1 to 256 bytes"),
-        (start().after(&world.client.handle::<u32>(JobId::generate())).enqueue().await, "not found"),
+        (start().after(&world.client.untyped_job_handle(JobId::generate())).enqueue().await, "not found"),
     ];
     for (answer, why) in wrong {
         let error = answer.unwrap_err().to_string();

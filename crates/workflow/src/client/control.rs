@@ -14,26 +14,63 @@ use crate::task::deliver;
 
 impl<O> RunHandle<O> {
     /// Sends a signal. When this returns, the signal is stored and the run will receive it.
+    ///
+    /// # Errors
+    /// [`RunError::Closed`] if the run has ended, [`RunError::NotFound`] if it does not exist;
+    /// otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have sent the signal; a second call sends a second signal.
     pub async fn signal<T: Serialize>(&self, signal: &Signal<T>, payload: &T) -> Result<(), RunError> {
         let payload = to_json(&format!("the payload of signal `{}`", signal.name()), payload)?;
         self.signal_untyped(signal.name(), payload).await
     }
 
     /// Sends a signal whose name is known only at run time.
+    ///
+    /// # Errors
+    /// As [`signal`](Self::signal).
+    ///
+    /// # Cancel safety
+    /// As [`signal`](Self::signal).
     pub async fn signal_untyped(&self, name: &str, payload: Json) -> Result<(), RunError> {
         self.check_payload_size(&payload)?;
         let (name, id) = (Topic::new(name).map_err(Error::from)?, JobId::generate().to_string());
         self.send_event(RunEvent::Signal(StoredSignal { name, payload, id: id.clone() }), id).await
     }
 
-    /// Asks the run to cancel. Its code decides how it ends, and may clean up first.
-    pub async fn cancel(&self, reason: &str) -> Result<(), RunError> {
+    /// Requests the cancellation of the run. Its code decides how it ends, and may clean up first.
+    ///
+    /// # Errors
+    /// [`RunError::Closed`] if the run has ended, [`RunError::NotFound`] if it does not exist;
+    /// otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have requested it.
+    pub async fn cancel(&self) -> Result<(), RunError> {
+        self.cancel_with_reason("").await
+    }
+
+    /// Like [`cancel`](Self::cancel), with a reason that the journal keeps.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have requested it.
+    pub async fn cancel_with_reason(&self, reason: &str) -> Result<(), RunError> {
         let reason = (!reason.is_empty()).then(|| reason.to_owned());
         self.send_event(RunEvent::CancelRequested { reason }, JobId::generate().to_string()).await
     }
 
     /// Ends the run at once, without running its code. Cancels its activities and applies
     /// `parent_close` to its children.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have terminated the run.
     pub async fn terminate(&self, reason: &str) -> Result<(), RunError> {
         match terminate(self.store(), &self.run, reason).await? {
             TerminateResult::Terminated => Ok(()),
@@ -51,11 +88,7 @@ impl<O> RunHandle<O> {
     }
 
     pub(super) fn check_payload_size(&self, payload: &Json) -> Result<(), Error> {
-        let (size, limit) = (payload.as_str().len(), self.client.payload_limit());
-        if size > limit {
-            return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
-        }
-        Ok(())
+        Error::check_size("the payload", payload.as_str().len(), self.client.payload_limit())
     }
 }
 

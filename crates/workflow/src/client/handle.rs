@@ -64,18 +64,30 @@ impl<O> RunHandle<O> {
         &self.run
     }
 
-    /// Whether this call started the run.
-    pub fn is_new(&self) -> bool {
+    /// Whether this handle's call created the run; `false` if a run with its id or key existed.
+    pub fn created(&self) -> bool {
         self.started_at.is_some()
     }
 
     /// The run's current state.
+    ///
+    /// # Errors
+    /// [`RunError::NotFound`] if it does not exist; otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
     pub async fn info(&self) -> Result<RunInfo, RunError> {
         let info = until_answered(self.store().clock(), || self.store().get_run(&self.run)).await?;
         info.ok_or_else(|| RunError::NotFound(self.run.clone()))
     }
 
     /// The run's journal, which can be saved as a regression test.
+    ///
+    /// # Errors
+    /// As [`info`](Self::info), and [`Error::Corrupt`] if an entry cannot be read.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
     pub async fn journal(&self) -> Result<Journal, RunError> {
         let all = read_all(self.store(), &self.run).await?;
         let Some((first, _)) = all.first() else { return Err(RunError::NotFound(self.run.clone())) };
@@ -113,16 +125,28 @@ impl<O> RunHandle<O> {
 }
 
 impl<O: DeserializeOwned> RunHandle<O> {
-    /// Waits for the run's end and returns its output.
-    pub async fn result(&self) -> Result<O, RunError> {
+    /// Waits for the run's end and returns its output. Transient errors of the store are retried.
+    ///
+    /// # Errors
+    /// [`RunError`], if the run has no output, or not one of this type.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn wait(&self) -> Result<O, RunError> {
         self.read_output(self.wait_closed().await?)
     }
 
-    /// Waits for the run's end, at most for `limit`.
-    pub async fn result_within(&self, limit: Duration) -> Result<O, RunError> {
-        match with_timeout(self.store(), limit, self.wait_closed()).await {
+    /// Like [`wait`](Self::wait), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), and [`RunError::TimedOut`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn wait_for(&self, timeout: Duration) -> Result<O, RunError> {
+        match with_timeout(self.store(), timeout, self.wait_closed()).await {
             Some(info) => self.read_output(info?),
-            None => Err(RunError::TimedOut { run: self.run.clone(), what: "result", waited: limit }),
+            None => Err(RunError::TimedOut { run: self.run.clone(), what: "result", waited: timeout }),
         }
     }
 

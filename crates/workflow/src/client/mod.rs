@@ -40,10 +40,10 @@ pub trait StartWorkflows {
     fn untyped_workflow(&self, name: &str, input: Json) -> StartRun<Box<RawValue>>;
 
     /// A handle to an existing run of `workflow`.
-    fn run<I, O: DeserializeOwned>(&self, workflow: &Workflow<I, O>, run: RunId) -> RunHandle<O>;
+    fn run_handle<I, O: DeserializeOwned>(&self, workflow: &Workflow<I, O>, run: RunId) -> RunHandle<O>;
 
     /// A handle to an existing run of an unknown workflow.
-    fn untyped_run(&self, run: RunId) -> RunHandle<Box<RawValue>>;
+    fn untyped_run_handle(&self, run: RunId) -> RunHandle<Box<RawValue>>;
 
     /// A page of runs, newest first.
     fn runs(&self, list: ListRunsParams) -> impl Future<Output = Result<Page<RunInfo>, Error>> + Send;
@@ -63,11 +63,11 @@ impl StartWorkflows for Client {
         StartRun::new(self, name, ANY.version_text(), Ok(input))
     }
 
-    fn run<I, O: DeserializeOwned>(&self, _: &Workflow<I, O>, run: RunId) -> RunHandle<O> {
+    fn run_handle<I, O: DeserializeOwned>(&self, _: &Workflow<I, O>, run: RunId) -> RunHandle<O> {
         RunHandle::new(self, run, false)
     }
 
-    fn untyped_run(&self, run: RunId) -> RunHandle<Box<RawValue>> {
+    fn untyped_run_handle(&self, run: RunId) -> RunHandle<Box<RawValue>> {
         RunHandle::new(self, run, false)
     }
 

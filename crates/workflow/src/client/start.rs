@@ -128,13 +128,8 @@ impl<O> StartRun<O> {
     fn into_request(self) -> Result<StartRequest, Error> {
         let workflow = WorkflowName::new(&self.workflow)?;
         let input = self.input?;
-        let (size, limit) = (input.as_str().len(), self.client.payload_limit());
-        if size > limit {
-            let name = &self.workflow;
-            let message =
-                format!("the input of workflow `{name}` has {size} bytes; at most {limit} are allowed");
-            return Err(Error::Invalid(message));
-        }
+        let what = format!("the input of workflow `{}`", self.workflow);
+        Error::check_size(what, input.as_str().len(), self.client.payload_limit())?;
         let run = choose_run_id(&self.client, &workflow, self.id.as_deref(), self.key.as_deref())?;
         if self.key.is_none()
             && matches!(self.conflict, OnConflict::TerminateExisting | OnConflict::StartAfterClose)

@@ -89,12 +89,9 @@ impl<'a> Effects<'a> {
             max_attempts: retry.max_attempts,
             timeout: activity.start_to_close_ms.map(Duration::from_millis),
             keep_result: None,
+            backoff: Some(retry.backoff()),
             tracked: true,
-            activity: Some(ActivityTerms {
-                requester: &requester,
-                backoff: Some(retry.backoff()),
-                heartbeat,
-            }),
+            activity: Some(ActivityTerms { requester: &requester, heartbeat }),
             meta,
         };
         let id = self.run.part(seq);

@@ -122,6 +122,7 @@ fn local_envelope(
         max_attempts: task.retry.max_attempts,
         timeout: task.timeout,
         keep_result: None,
+        backoff: None,
         tracked: true,
         activity: None,
         meta,

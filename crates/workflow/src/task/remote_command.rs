@@ -62,12 +62,9 @@ impl RemoteCommand {
             max_attempts: DEFAULT_MAX_ATTEMPTS,
             timeout: None,
             keep_result: None,
+            backoff: None,
             tracked: true,
-            activity: waits.then_some(ActivityTerms {
-                requester: &requester,
-                backoff: None,
-                heartbeat: None,
-            }),
+            activity: waits.then_some(ActivityTerms { requester: &requester, heartbeat: None }),
             meta,
         };
         let id = self.job_id(run, seq);
@@ -160,7 +157,7 @@ async fn start_child(
     let started = RunStarted { parent, keep_ms, ..RunStarted::new(workflow, version, input) };
     let request = StartRequest { route: queue_route(cx.queue()), ..StartRequest::new(run.clone(), started) };
     let result = match store.start_run(&request.into_params(store.clock().now())).await {
-        Err(error @ Error::Invalid(_)) => return Ok(Some(child_failed(seq, error.to_string()))),
+        Err(error) if error.is_invalid() => return Ok(Some(child_failed(seq, error.to_string()))),
         result => result?,
     };
     if result != StartRunResult::Created && !was_started_by(store, &run, requester).await? {

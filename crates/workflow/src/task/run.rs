@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_core::dead_letter::{DeathCause, DeathReason};
 use tidemill_core::store::runs::RunPosition;
 use tidemill_core::workflow::{Commit, PositionedEvent, RunId};
-use tidemill_core::{Envelope, Error, Outcome};
+use tidemill_core::{Envelope, Outcome};
 use tidemill_worker::JobContext;
 
 use super::TaskHandler;
@@ -122,7 +122,7 @@ async fn start_run(
 ) -> Result<Outcome, PostponeReason> {
     match super::start::start_from_message(envelope, task, cx).await {
         Ok(()) => Ok(Outcome::NotifyRun(None)),
-        Err(Error::Invalid(why)) => Ok(dead(why)),
+        Err(error) if error.is_invalid() => Ok(dead(error.to_string())),
         Err(error) => Err(error.into()),
     }
 }

@@ -35,7 +35,7 @@ async fn an_activity_is_tried_again_by_the_store_and_takes_state() {
         Ok(one + ctx.local(&FLAKY, n).retry(retry).await?)
     }));
     let run = world.start().await;
-    assert_eq!(patiently(run.result()).await.unwrap(), 8);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 8);
     assert_eq!(tries.0.load(Ordering::SeqCst), 6);
     let read = ReadJournalParams { run: run.id(), from: 1, limit: 100, bytes: 1 << 20 };
     assert_eq!(world.store().read_journal(read).await.unwrap().len(), 4, "started, asked, done, ended");
@@ -61,7 +61,7 @@ where
     let worker = Worker::builder(&world.client).state(beats).activity(&HANGS, hangs).workflow(&SAID, code);
     let worker = Background::run(worker);
     let run = world.client.workflow(&SAID, ()).start().await.unwrap();
-    let said = patiently(run.result()).await.unwrap();
+    let said = patiently(run.wait()).await.unwrap();
     // The activity is notified, and its job is gone.
     until(async || {
         let queues = world.store().list_queues().await.unwrap();
@@ -133,7 +133,7 @@ async fn a_local_activity_that_this_worker_does_not_know_waits_for_one_that_does
     ignorant.stop().await;
     let worker = Worker::builder(&world.client).state(Tries::default()).activity(&FLAKY, flaky);
     let worker = Background::run(worker.workflow(&MAIN, code));
-    assert_eq!(patiently(run.result()).await.unwrap(), 4);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 4);
     worker.stop().await;
 }
 
@@ -156,7 +156,7 @@ async fn an_activity_that_is_taken_away_by_hand_fails_as_one_that_was_cancelled(
             true => assert_eq!(world.store().purge(&shaky).await.unwrap(), 1),
             false => assert_eq!(world.store().cancel(&activity).await.unwrap(), Cancelled::Removed),
         }
-        assert_eq!(patiently(run.result()).await.unwrap(), "activity `flaky` was cancelled");
+        assert_eq!(patiently(run.wait()).await.unwrap(), "activity `flaky` was cancelled");
     }
     worker.stop().await;
 }

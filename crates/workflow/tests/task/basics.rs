@@ -14,8 +14,8 @@ async fn a_run_goes_from_activity_to_activity_to_its_result() {
         Ok(ctx.activity(&DOUBLE, n).await? + 1)
     }));
     let run = world.start().await;
-    assert!(run.is_new());
-    assert_eq!(patiently(run.result()).await.unwrap(), 9);
+    assert!(run.created());
+    assert_eq!(patiently(run.wait()).await.unwrap(), 9);
     let info = world.info(run.id()).await;
     assert_eq!((info.status, info.length), (RunStatus::Completed, 8));
     worker.stop().await;
@@ -31,7 +31,7 @@ async fn timers_fire_and_signals_arrive() {
     }));
     let run = world.start().await;
     run.signal(&GO, &41).await.unwrap();
-    assert_eq!(patiently(run.result()).await.unwrap(), 42);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 42);
     assert!(matches!(run.signal(&GO, &1).await, Err(RunError::Closed { status: RunStatus::Completed, .. })));
     worker.stop().await;
 }
@@ -48,17 +48,17 @@ async fn an_end_that_is_no_result_is_a_typed_error() {
         Ok(())
     }));
     let failed = world.client.workflow(&FAILS, true).start().await.unwrap();
-    let error = patiently(failed.result()).await.unwrap_err();
+    let error = patiently(failed.wait()).await.unwrap_err();
     assert!(matches!(&error, RunError::Failed { message, .. } if message == "too bad"), "{error}");
     let cancelled = world.client.workflow(&FAILS, false).start().await.unwrap();
-    cancelled.cancel("not needed").await.unwrap();
-    assert!(matches!(patiently(cancelled.result()).await, Err(RunError::Cancelled(_))));
+    cancelled.cancel_with_reason("not needed").await.unwrap();
+    assert!(matches!(patiently(cancelled.wait()).await, Err(RunError::Cancelled(_))));
     let terminated = world.client.workflow(&FAILS, false).start().await.unwrap();
     terminated.terminate("in the way").await.unwrap();
-    let error = patiently(terminated.result()).await.unwrap_err();
+    let error = patiently(terminated.wait()).await.unwrap_err();
     assert!(matches!(&error, RunError::Terminated { reason, .. } if reason == "in the way"), "{error}");
-    let missing = world.client.run(&FAILS, "nobody".parse().unwrap());
-    assert!(matches!(missing.result().await, Err(RunError::NotFound(_))));
+    let missing = world.client.run_handle(&FAILS, "nobody".parse().unwrap());
+    assert!(matches!(missing.wait().await, Err(RunError::NotFound(_))));
     assert!(matches!(missing.signal(&GO, &1).await, Err(RunError::NotFound(_))));
     assert!(matches!(missing.terminate("").await, Err(RunError::NotFound(_))));
     worker.stop().await;

@@ -48,7 +48,7 @@ async fn code_that_does_not_agree_with_the_journal_blocks_the_run_until_the_righ
         });
         Ok(ctx.signals(&GO).recv().await? + ctx.activity(&DOUBLE, 1).await?)
     }));
-    assert_eq!(patiently(run.result()).await.unwrap(), 42);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 42);
     healed.stop().await;
 }
 
@@ -62,9 +62,9 @@ async fn a_version_that_no_worker_knows_waits_for_one() {
     let diagnosis = run.diagnose().await.unwrap().to_string();
     assert!(diagnosis.contains("it is blocked: no worker for version 2.0.0"), "{diagnosis}");
     let new = Background::run(world.worker().workflow(&NEXT, async |_: Ctx, n: u64| Ok(n * 2)));
-    assert_eq!(patiently(run.result()).await.unwrap(), 10);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 10);
     let still = world.start().await;
-    assert_eq!(patiently(still.result()).await.unwrap(), 1);
+    assert_eq!(patiently(still.wait()).await.unwrap(), 1);
     old.stop().await;
     new.stop().await;
 }
@@ -97,7 +97,7 @@ async fn a_panic_blocks_the_run_and_it_goes_on_when_the_panic_is_gone() {
     let report = blocked(&run).await;
     assert!(report.contains("workflow `main` panicked: not fixed yet at "), "{report}");
     FIXED.store(true, Ordering::SeqCst);
-    assert_eq!(patiently(run.result()).await.unwrap(), 1);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 1);
     worker.stop().await;
 }
 
@@ -134,7 +134,7 @@ async fn a_journal_beyond_its_limit_blocks_the_run_until_the_limit_is_raised() {
     assert!(report.contains("21 entries, and 20 are allowed: the run must continue as new"), "{report}");
     worker.stop().await;
     let raised = Background::run(world.worker().workflow(&MAIN, code).journal_limit(1000));
-    assert_eq!(patiently(run.result()).await.unwrap(), 40);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 40);
     raised.stop().await;
 }
 
@@ -152,7 +152,7 @@ async fn a_damaged_entry_blocks_its_run_and_no_other() {
     let report = blocked(&run).await;
     assert!(report.contains("the journal makes no sense at entry"), "{report}");
     other.signal(&GO, &1).await.unwrap();
-    assert_eq!(patiently(other.result()).await.unwrap(), 2);
+    assert_eq!(patiently(other.wait()).await.unwrap(), 2);
     run.terminate("it cannot be read").await.unwrap();
     assert!(matches!(run.diagnose().await.unwrap().progress, RunProgress::Ended(RunStatus::Terminated)));
     worker.stop().await;
@@ -170,6 +170,6 @@ async fn a_result_that_is_too_large_blocks_the_run_until_a_worker_allows_more() 
     assert_eq!(reason, "the output of workflow `large` has 202 bytes, and at most 100 are allowed");
     strict.stop().await;
     let generous = Background::run(Worker::builder(&world.client).workflow(&LARGE, code));
-    assert_eq!(patiently(run.result()).await.unwrap().len(), 200);
+    assert_eq!(patiently(run.wait()).await.unwrap().len(), 200);
     generous.stop().await;
 }

@@ -22,8 +22,8 @@ async fn a_cancelled_run_cleans_up_behind_a_shield() {
         Ok(n)
     }));
     let run = world.start().await;
-    run.cancel("changed my mind").await.unwrap();
-    assert!(matches!(patiently(run.result()).await, Err(RunError::Cancelled(_))));
+    run.cancel_with_reason("changed my mind").await.unwrap();
+    assert!(matches!(patiently(run.wait()).await, Err(RunError::Cancelled(_))));
     let info = world.info(run.id()).await;
     assert_eq!((info.status, info.next_timer), (RunStatus::Cancelled, None));
     assert_eq!(info.attributes.values().next().unwrap().as_str(), "true");
@@ -40,7 +40,7 @@ async fn code_that_listens_decides_what_a_cancel_request_means() {
         }
     }));
     let run = world.start().await;
-    run.cancel("").await.unwrap();
-    assert_eq!(patiently(run.result()).await.unwrap(), 42);
+    run.cancel().await.unwrap();
+    assert_eq!(patiently(run.wait()).await.unwrap(), 42);
     worker.stop().await;
 }

@@ -49,7 +49,7 @@ async fn a_parent_gets_its_childrens_results_and_errors() {
         Ok(good + started.await?)
     }));
     let run = world.start().await;
-    assert_eq!(patiently(run.result()).await.unwrap(), 52);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 52);
     let first = world.info(&run.id().child(1)).await;
     assert_eq!((first.parent.unwrap().run, first.status), (run.id().clone(), RunStatus::Completed));
     worker.stop().await;
@@ -65,8 +65,8 @@ async fn a_child_whose_id_is_taken_is_an_error_of_the_parent() {
         Ok(1)
     }));
     let run = world.start().await;
-    assert_eq!(patiently(run.result()).await.unwrap(), 1);
-    assert_eq!(patiently(taken.result()).await.unwrap(), 8);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 1);
+    assert_eq!(patiently(taken.wait()).await.unwrap(), 8);
     worker.stop().await;
 }
 
@@ -83,11 +83,11 @@ async fn a_parent_hears_of_a_child_that_was_ended_from_outside() {
     let run = world.start().await;
     let exists = async |child: &RunId| {
         until(async || world.store().get_run(child).await.unwrap().map(drop)).await;
-        world.client.run(&LAZY, child.clone())
+        world.client.run_handle(&LAZY, child.clone())
     };
     exists(&run.id().child(1)).await.terminate("out of the way").await.unwrap();
-    exists(&run.id().child(2)).await.cancel("").await.unwrap();
-    assert_eq!(patiently(run.result()).await.unwrap(), 1);
+    exists(&run.id().child(2)).await.cancel().await.unwrap();
+    assert_eq!(patiently(run.wait()).await.unwrap(), 1);
     worker.stop().await;
 }
 
@@ -155,7 +155,7 @@ async fn a_child_that_loses_a_select_is_cancelled_even_if_it_was_to_outlive_its_
         Ok(n)
     }));
     let run = world.start().await;
-    assert_eq!(patiently(run.result()).await.unwrap(), 1);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 1);
     assert_eq!(ended(&world, &run.id().child(2)).await, RunStatus::Cancelled);
     assert_eq!(world.info(&run.id().child(1)).await.status, RunStatus::Running);
     worker.stop().await;
@@ -174,8 +174,8 @@ async fn a_run_signals_another_and_hears_whether_it_arrived() {
     }));
     let ear = world.client.workflow(&LISTENS, ()).id("ear").start().await.unwrap();
     let run = world.start().await;
-    assert_eq!(patiently(ear.result()).await.unwrap(), 7);
-    assert_eq!(patiently(run.result()).await.unwrap(), 1);
+    assert_eq!(patiently(ear.wait()).await.unwrap(), 7);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 1);
     worker.stop().await;
 }
 
@@ -191,7 +191,7 @@ async fn no_child_outlives_a_parent_that_ends_in_the_moment_it_is_started() {
         runs.push(world.start().await);
     }
     for run in &runs {
-        patiently(run.result()).await.unwrap();
+        patiently(run.wait()).await.unwrap();
     }
     until(async || {
         let open = tidemill_core::store::runs::ListRunsParams {

@@ -29,7 +29,7 @@ async fn signals_that_race_with_continuing_are_neither_lost_nor_doubled_nor_reor
     for n in 1..=SIGNALS {
         run.signal(&GO, &n).await.unwrap();
     }
-    assert_eq!(patiently(run.result()).await.unwrap(), SIGNALS * (SIGNALS + 1) / 2);
+    assert_eq!(patiently(run.wait()).await.unwrap(), SIGNALS * (SIGNALS + 1) / 2);
     worker.stop().await;
 }
 
@@ -41,7 +41,7 @@ async fn the_journal_of_a_run_that_continued_says_where_it_begins_and_replays() 
     for n in 1..=3 {
         run.signal(&GO, &n).await.unwrap();
     }
-    assert_eq!(patiently(run.result()).await.unwrap(), 6);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 6);
     let journal = run.journal().await.unwrap();
     assert!(journal.base > 0);
     let EntryContent::Event(RunEvent::Started(started)) = &journal.entries[0].content else { panic!() };
@@ -60,7 +60,7 @@ async fn a_run_without_a_cache_continues_all_the_same() {
     for n in 1..=5 {
         run.signal(&GO, &n).await.unwrap();
     }
-    assert_eq!(patiently(run.result()).await.unwrap(), 15);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 15);
     worker.stop().await;
 }
 
@@ -80,7 +80,7 @@ async fn a_run_that_continues_as_new_without_pause_can_be_terminated() {
         let run = world.client.workflow(&TREADMILL, 0).start().await.unwrap();
         crate::world::until(async || (run.journal().await.unwrap().base > 10).then_some(())).await;
         patiently(run.terminate("enough")).await.unwrap();
-        assert!(matches!(run.result().await, Err(RunError::Terminated { .. })));
+        assert!(matches!(run.wait().await, Err(RunError::Terminated { .. })));
     }
     worker.stop().await;
 }

@@ -59,7 +59,7 @@ async fn a_paused_queue_is_named_be_it_the_runs_own_or_that_of_its_activity() {
     world.store().resume(&own).await.unwrap();
     assert_eq!(noted(&run, "paused").await, "queue `activities` is paused");
     world.store().resume(&activities).await.unwrap();
-    assert_eq!(patiently(run.result()).await.unwrap(), 2);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 2);
     worker.stop().await;
 }
 

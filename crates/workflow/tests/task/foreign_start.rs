@@ -32,9 +32,9 @@ async fn a_message_in_the_seeds_format_starts_a_run_once_per_key() {
         world.worker().workflow(&MAIN, async |ctx: Ctx, n: u64| Ok(ctx.activity(&DOUBLE, n).await? + 1)),
     );
     publish(&world, "run-123", "order-456").await;
-    let run = world.client.run(&MAIN, "run-123".parse().unwrap());
+    let run = world.client.run_handle(&MAIN, "run-123".parse().unwrap());
     until(async || run.info().await.ok()).await;
-    assert_eq!(patiently(run.result()).await.unwrap(), 9);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 9);
     assert_eq!(world.info(run.id()).await.key.as_deref(), Some("order-456"));
     publish(&world, "run-124", "order-456").await;
     let other = JobId::new("run-124").unwrap();

@@ -13,6 +13,6 @@ async fn ten_thousand_activities_are_joined() {
         Ok(done?.iter().sum())
     }));
     let run = world.start().await;
-    assert_eq!(patiently(run.result()).await.unwrap(), 99_990_000);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 99_990_000);
     worker.stop().await;
 }

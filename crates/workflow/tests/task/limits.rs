@@ -55,7 +55,7 @@ async fn large_signals_come_in_tasks_that_a_worker_can_carry_warm_or_cold() {
             run.signal(&LETTER, &"x".repeat(LETTER_BYTES)).await.unwrap();
         }
         let second = worker();
-        assert_eq!(patiently(run.result()).await.unwrap(), LETTERS * LETTER_BYTES as u64);
+        assert_eq!(patiently(run.wait()).await.unwrap(), LETTERS * LETTER_BYTES as u64);
         assert_eq!(shares(&run).await, [0, 1, 3, 3, 2], "the first came when there was no task");
         second.stop().await;
     }
@@ -84,7 +84,7 @@ async fn children_and_the_run_that_one_is_reset_to_are_kept_as_long_as_it_was_to
     is_gone(&world, &run.id().child(1)).await;
     let again = run.reset(position).await.unwrap();
     again.signal(&GO, &1).await.unwrap();
-    assert_eq!(patiently(again.result()).await.unwrap(), 3);
+    assert_eq!(patiently(again.wait()).await.unwrap(), 3);
     for run in [again.id().child(1), run.id().clone(), again.id().clone()] {
         is_gone(&world, &run).await;
     }

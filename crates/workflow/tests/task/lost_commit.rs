@@ -70,6 +70,6 @@ async fn a_run_is_continued_from_the_journal_after_its_commit_was_lost() {
     other.stop().await;
     fail_over(&primary, &standby);
     run.signal(&GO, &5).await.unwrap();
-    assert_eq!(patiently(run.result()).await.unwrap(), 15, "the journal says that 1 was drawn");
+    assert_eq!(patiently(run.wait()).await.unwrap(), 15, "the journal says that 1 was drawn");
     survivor.stop().await;
 }

@@ -45,7 +45,7 @@ async fn a_run_answers_updates_and_queries_warm_cold_and_closed() {
     let unknown = patiently(run.query(&NOBODY, &())).await.unwrap_err();
     assert!(matches!(unknown, RunError::Query(QueryError::Unknown(_))), "{unknown}");
     assert_eq!(patiently(run.update(&ADD, &100)).await.unwrap(), 105);
-    assert_eq!(patiently(run.result()).await.unwrap(), 105);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 105);
     assert_eq!(patiently(run.query(&TOTAL, &())).await.unwrap(), 105);
     assert!(matches!(run.update(&ADD, &1).await, Err(RunError::Closed { .. })));
     cold.stop().await;

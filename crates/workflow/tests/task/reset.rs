@@ -56,12 +56,12 @@ async fn a_reset_run_does_again_what_was_open_and_gets_the_signals_again() {
     }));
     let run = world.client.workflow(&MAIN, 1).key("k").start().await.unwrap();
     run.signal(&GO, &7).await.unwrap();
-    let result = patiently(run.result()).await.unwrap();
+    let result = patiently(run.wait()).await.unwrap();
     assert_eq!(calls.0.load(Ordering::SeqCst), 2);
     let position = asked_for_child(&run).await;
     let again = run.reset(position).await.unwrap();
     assert_ne!(again.id(), run.id());
-    assert_eq!(patiently(again.result()).await.unwrap(), result, "it has the seed of the first");
+    assert_eq!(patiently(again.wait()).await.unwrap(), result, "it has the seed of the first");
     assert_eq!(calls.0.load(Ordering::SeqCst), 3);
     let found = world.client.workflow(&MAIN, 1).key("k").start().await.unwrap();
     assert_eq!(found.id(), again.id(), "the key is the new run's");
@@ -84,10 +84,10 @@ async fn a_run_that_is_reset_while_it_is_open_is_terminated() {
     let run = world.start().await;
     let first = crate::world::until(async || commits(&run).await.first().copied()).await;
     let again = run.reset(first).await.unwrap();
-    assert!(matches!(run.result().await, Err(RunError::Terminated { .. })));
+    assert!(matches!(run.wait().await, Err(RunError::Terminated { .. })));
     assert_eq!(world.info(run.id()).await.status, RunStatus::Terminated);
     again.signal(&GO, &1).await.unwrap();
-    assert_eq!(patiently(again.result()).await.unwrap(), 2);
+    assert_eq!(patiently(again.wait()).await.unwrap(), 2);
     worker.stop().await;
 }
 
@@ -121,7 +121,7 @@ async fn a_run_that_is_signalled_without_pause_is_reset_and_no_signal_is_lost() 
         let again = patiently(run.reset(first)).await.unwrap();
         let taken = patiently(sender).await.unwrap();
         again.signal(&GO, &0).await.unwrap();
-        assert_eq!(patiently(again.result()).await.unwrap(), taken);
+        assert_eq!(patiently(again.wait()).await.unwrap(), taken);
     }
     worker.stop().await;
 }

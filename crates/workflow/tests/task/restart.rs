@@ -24,7 +24,7 @@ async fn a_run_goes_on_in_another_process_after_every_step() {
     for step in 1..=3_u64 {
         let world = World::on(SqliteOptions::file(&path)).await;
         let worker = Background::run(world.worker().workflow(&MAIN, stepwise));
-        let handle = world.client.run(&MAIN, run.clone());
+        let handle = world.client.run_handle(&MAIN, run.clone());
         handle.signal(&GO, &step).await.unwrap();
         // Consumed: the signal, then the end of the activity.
         until(async || {
@@ -35,7 +35,7 @@ async fn a_run_goes_on_in_another_process_after_every_step() {
         worker.stop().await;
     }
     let world = World::on(SqliteOptions::file(&path)).await;
-    let result = patiently(world.client.run(&MAIN, run).result()).await.unwrap();
+    let result = patiently(world.client.run_handle(&MAIN, run).wait()).await.unwrap();
     assert_eq!(result, ((2 + 1) * 2 + 2) * 2 + 3);
 }
 
@@ -50,7 +50,7 @@ async fn a_warm_run_is_not_started_again_and_a_run_without_a_cache_is_for_every_
     for (cache, begun) in [(10, 1), (0, 3)] {
         let world = World::new().await;
         let worker = Background::run(world.worker().workflow(&MAIN, code).workflow_cache(cache));
-        assert_eq!(patiently(world.start().await.result()).await.unwrap(), 4);
+        assert_eq!(patiently(world.start().await.wait()).await.unwrap(), 4);
         worker.stop().await;
         assert_eq!(BEGUN.swap(0, Ordering::SeqCst), begun);
     }
@@ -70,7 +70,7 @@ async fn two_workers_share_runs() {
         }
     }
     for run in &runs {
-        assert_eq!(patiently(run.result()).await.unwrap(), 19);
+        assert_eq!(patiently(run.wait()).await.unwrap(), 19);
     }
     for worker in workers {
         worker.stop().await;

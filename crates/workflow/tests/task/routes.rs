@@ -13,7 +13,7 @@ async fn a_worker_with_a_route_takes_what_is_sent_there_and_children_follow() {
     let worker = Background::run(worker.route("eu-west"));
     let near = world.client.workflow(&MAIN, 1).route("eu-west").start().await.unwrap();
     let far = world.start().await;
-    assert_eq!(patiently(near.result()).await.unwrap(), 20);
+    assert_eq!(patiently(near.wait()).await.unwrap(), 20);
     let queue = world.info(&near.id().child(1)).await.queue.name;
     assert_eq!(queue.as_str(), "workflow/child/eu-west");
     let why = far.diagnose().await.unwrap().progress;

@@ -27,7 +27,7 @@ async fn the_commit_of_a_stale_worker_has_no_effect() {
     tokio::time::sleep(ms(40)).await;
     let worker = world.worker().lease(ms(150));
     let worker = Background::run(worker.workflow(&MAIN, async |_: Ctx, n: u64| Ok(n + 6)));
-    assert_eq!(patiently(run.result()).await.unwrap(), 7);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 7);
     let entry = Entry::commit(Timestamp(1), workflow::Commit { upto: 1, commands: vec![], end: None });
     let commit = CommitParams {
         run: run.id().clone(),
@@ -95,7 +95,7 @@ async fn a_replayer_whose_commit_was_rejected_is_never_used_again() {
     other.stop().await;
     release.send(()).unwrap();
     run.signal(&GO, &5).await.unwrap();
-    assert_eq!(patiently(run.result()).await.unwrap(), 15);
+    assert_eq!(patiently(run.wait()).await.unwrap(), 15);
     stop.cancel();
     let report = stalling.join().unwrap();
     assert_eq!(report.total.lost, 1, "{report:?}");

@@ -29,7 +29,7 @@ async fn open_run(
     context: &Context,
 ) -> anyhow::Result<(RunHandle<Box<RawValue>>, Json)> {
     let payload = payload::read("payload", &message.payload, context.config.limits.payload)?;
-    Ok((context.client().await?.untyped_run(message.run.clone()), Json::from(payload)))
+    Ok((context.client().await?.untyped_run_handle(message.run.clone()), Json::from(payload)))
 }
 
 pub(super) async fn signal(message: MessageArgs, context: &Context) -> anyhow::Result<()> {
@@ -73,9 +73,9 @@ pub(super) enum EndMode {
 pub(super) async fn end(end: EndRunArgs, mode: EndMode, context: &Context) -> anyhow::Result<ExitCode> {
     let client = context.client().await?;
     for_each_id(&end.runs, async |run| {
-        let handle = client.untyped_run(run.clone());
+        let handle = client.untyped_run_handle(run.clone());
         let ended = match mode {
-            EndMode::Cancel => handle.cancel(&end.reason).await,
+            EndMode::Cancel => handle.cancel_with_reason(&end.reason).await,
             EndMode::Terminate => handle.terminate(&end.reason).await,
         };
         let (text, result) = match (mode, ended) {
@@ -101,6 +101,6 @@ struct ResetResult<'a> {
 }
 
 pub(super) async fn reset(run: RunId, position: u64, context: &Context) -> anyhow::Result<()> {
-    let handle = context.client().await?.untyped_run(run.clone()).reset(position).await?;
+    let handle = context.client().await?.untyped_run_handle(run.clone()).reset(position).await?;
     Ok(context.printer.result(handle.id(), &ResetResult { run: handle.id(), from: &run, position })?)
 }

@@ -21,7 +21,7 @@ const WAITS_QUERY_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) async fn list(list: ListArgs, context: &Context) -> anyhow::Result<()> {
     let client = context.client().await?;
-    let now = client.store().clock().now();
+    let now = client.now();
     let wanted = |cursor, limit| ListRunsParams {
         workflow: list.workflow.clone(),
         status: list.status,
@@ -65,13 +65,13 @@ struct WaitView {
 
 pub(super) async fn show(run: RunId, context: &Context) -> anyhow::Result<()> {
     let client: Client = context.client().await?;
-    let handle = client.untyped_run(run);
+    let handle = client.untyped_run_handle(run);
     let diagnosis = handle.diagnose().await?;
     let waits = waits(&handle, &diagnosis).await;
     if context.printer.is_json() {
         return print_json(&diagnosis, waits, context);
     }
-    let now = client.store().clock().now();
+    let now = client.now();
     context.printer.table(&facts(&RunView::new(&diagnosis.info), now))?;
     context.printer.text("")?;
     // A run whose journal has a damaged entry can still be shown.
@@ -198,5 +198,5 @@ pub(super) async fn export(run: RunId, file: &str, context: &Context) -> anyhow:
 }
 
 async fn read(run: RunId, context: &Context) -> anyhow::Result<Journal> {
-    Ok(context.client().await?.untyped_run(run).journal().await?)
+    Ok(context.client().await?.untyped_run_handle(run).journal().await?)
 }

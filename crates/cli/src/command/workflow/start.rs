@@ -91,7 +91,7 @@ pub(super) async fn run(args: StartArgs, context: &Context) -> anyhow::Result<()
         start = start.attribute(name.as_str(), value);
     }
     let handle = start.start().await?;
-    let (run, created) = (handle.id(), handle.is_new());
+    let (run, created) = (handle.id(), handle.created());
     if args.wait.is_none() || context.printer.is_json() {
         context.printer.result(run, &StartedRun { run, created })?;
     }
@@ -107,7 +107,7 @@ pub(super) async fn wait(
     timeout: Option<Duration>,
     context: &Context,
 ) -> anyhow::Result<()> {
-    print_result(&client.untyped_run(run), timeout, context).await
+    print_result(&client.untyped_run_handle(run), timeout, context).await
 }
 
 /// A run's output, as JSON.
@@ -123,8 +123,8 @@ async fn print_result(
     context: &Context,
 ) -> anyhow::Result<()> {
     let output = match timeout {
-        Some(limit) => handle.result_within(limit).await?,
-        None => handle.result().await?,
+        Some(limit) => handle.wait_for(limit).await?,
+        None => handle.wait().await?,
     };
     Ok(context.printer.stored(output.get(), &RunOutput { run: handle.id(), output: &output })?)
 }

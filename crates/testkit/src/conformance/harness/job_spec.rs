@@ -72,6 +72,7 @@ impl JobSpec {
             max_attempts: self.max_attempts,
             timeout: None,
             keep_result: self.keep,
+            backoff: None,
             tracked,
             meta,
         };

@@ -78,12 +78,13 @@ pub fn activity(run: &RunId, seq: u64) -> Effect {
     let requester = Requester { run: run.clone(), seq };
     let kind = Kind::new("charge").expect("a kind");
     let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "testkit" };
-    let terms = Some(ActivityTerms { requester: &requester, backoff: None, heartbeat: None });
+    let terms = Some(ActivityTerms { requester: &requester, heartbeat: None });
     let draft = JobOptions {
         kind: &kind,
         max_attempts: 1,
         timeout: None,
         keep_result: None,
+        backoff: None,
         tracked: true,
         activity: terms,
         meta,

@@ -4,13 +4,12 @@ use std::collections::HashSet;
 use std::fmt;
 
 use anyhow::{Context, Result, ensure};
-use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
-use tidemill::{DeadLetter, Guarantee};
+use tidemill::{DeadLetter, DeadLetterFilter, Guarantee};
 
 use super::chaos::{AcknowledgedJob, Expectation};
 use crate::audit::Audit;
-use crate::environment::{Environment, queue};
-use crate::job::{Behaviour, TestJob};
+use crate::environment::Environment;
+use crate::job::{Behaviour, QUEUE, TestJob};
 use crate::ledger::LedgerEvent;
 
 /// The report of the scenario.
@@ -53,7 +52,7 @@ pub(super) async fn check(
         acknowledged.iter().filter(|acknowledged| acknowledged.delivery == Guarantee::AtMostOnce),
     )?;
     check_removed(&audit, acknowledged)?;
-    redrive::drop_dead(&**environment.client.store(), &queue()?, &DeadLetterFilter::default()).await?;
+    environment.client.dead_letters(QUEUE).drop(&DeadLetterFilter::all()).await?;
     environment.assert_empty().await?;
     Ok(RandomReport {
         acknowledged: acknowledged.len(),
