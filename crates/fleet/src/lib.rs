@@ -5,5 +5,7 @@ pub mod agent;
 pub mod browser;
 mod cdp;
 pub mod gateway;
+mod histogram;
+mod lease;
 mod net;
 mod timing;

@@ -10,7 +10,6 @@ use tidemill_worker::{BuildError, Extension, WorkerBuilder};
 use super::egress::{EgressPolicy, EgressRule};
 use super::jobs;
 use super::pool::BrowserPool;
-use super::renew::Renewer;
 use crate::timing::LeaseOptions;
 
 /// The least message limit: the size of events does not depend on the size of outputs.
@@ -136,8 +135,9 @@ impl Extension for BrowserExtension {
         let browsers = self.browsers.unwrap_or_default();
         browsers.lease.check().map_err(|error| BuildError::Extension(error.to_string()))?;
         let pool = Arc::new(BrowserPool::new(worker.client().store().clone(), browsers));
-        let renewer = Renewer::new(pool.clone());
-        let worker = worker.state(pool).background_task("browser session renewal", |end| renewer.run(end));
+        let leases = pool.leases.clone();
+        let renew = move |end| async move { leases.run(end).await };
+        let worker = worker.state(pool).background_task("browser session renewal", renew);
         Ok(if self.jobs { jobs::handle_all(worker) } else { worker })
     }
 }

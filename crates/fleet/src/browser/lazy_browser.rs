@@ -28,7 +28,7 @@ impl LazyBrowser {
         let cx = &self.cx;
         let detail = json!({ "job": cx.id(), "kind": cx.kind(), "queue": cx.queue().name }).to_string();
         let requester = LeaseRequester { holder: cx.worker().clone(), detail: Bytes::from(detail) };
-        self.pool.clone().acquire(requester).await.map_err(|error| error.into_fail(cx))
+        self.pool.acquire(requester).await.map_err(|error| error.into_fail(cx))
     }
 
     /// Checks a URL against the egress policy, as far as that is possible without DNS.

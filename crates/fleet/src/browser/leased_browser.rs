@@ -7,15 +7,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use tidemill_core::fleet::{SessionId, WorkerKey};
 use tidemill_worker::{Extract, Fail, JobContext, MissingState, StateMap};
-use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::connection::BrowserConnection;
 use super::egress::BlockedLog;
 use super::lazy_browser::LazyBrowser;
-use super::lease_guard::LeaseGuard;
 use super::pool::BrowserPool;
 use crate::cdp::{BrowserError, BrowserPage, COMMAND_TIMEOUT};
+use crate::lease::{CloseSignal, HeldSession};
 
 /// A browser of the fleet, leased for one job.
 ///
@@ -29,19 +28,21 @@ use crate::cdp::{BrowserError, BrowserPage, COMMAND_TIMEOUT};
 pub struct Browser {
     connection: BrowserConnection,
     worker: WorkerKey,
-    lost: CancellationToken,
+    close: CloseSignal,
+    max_output_bytes: usize,
     /// The last field, so that the connection closes before the browser is released.
-    lease: LeaseGuard,
+    held: HeldSession,
 }
 
 impl Browser {
     pub(super) fn new(
-        link: BrowserConnection,
+        connection: BrowserConnection,
         worker: WorkerKey,
-        lost: CancellationToken,
-        lease: LeaseGuard,
+        close: CloseSignal,
+        held: HeldSession,
+        max_output_bytes: usize,
     ) -> Self {
-        Self { connection: link, worker, lost, lease }
+        Self { connection, worker, close, max_output_bytes, held }
     }
 
     /// Opens a page and waits until it has loaded, for at most 30 seconds.
@@ -118,7 +119,7 @@ impl Browser {
 
     /// The session's id in the fleet.
     pub fn session(&self) -> &SessionId {
-        self.lease.session()
+        &self.held.session
     }
 
     /// The worker that runs the browser.
@@ -146,7 +147,7 @@ impl Browser {
 
     /// Whether the session was closed or lost. Every call fails from then on.
     pub fn is_lost(&self) -> bool {
-        self.lost.is_cancelled()
+        self.close.token().is_cancelled()
     }
 
     /// The refused address of the server at `url`, if any.
@@ -160,7 +161,7 @@ impl Browser {
     }
 
     pub(super) fn max_output_bytes(&self) -> usize {
-        self.lease.max_output_bytes()
+        self.max_output_bytes
     }
 }
 

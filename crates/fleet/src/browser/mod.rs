@@ -36,7 +36,6 @@ mod error;
 mod frame_limit;
 mod jobs;
 mod lazy_browser;
-mod lease_guard;
 mod leased_browser;
 mod navigation;
 mod page;
@@ -45,7 +44,6 @@ mod page_request;
 mod pool;
 #[cfg(feature = "chromiumoxide")]
 mod relay;
-mod renew;
 
 pub use browsers::{Browsers, UseBrowsers};
 #[cfg(feature = "chromiumoxide")]

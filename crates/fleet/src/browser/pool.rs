@@ -1,27 +1,25 @@
-//! The browser pool of a worker: acquires browsers for its jobs and tracks their sessions.
+//! The browser pool of a worker: acquires browsers for its jobs and connects to them.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidemill_core::fleet::{Offer, SessionId, WorkerKey};
-use tidemill_core::store::fleet::{
-    AttachParams, Grant, LeaseParams, Leased, ListWorkersParams, ReleaseParams, WaitParams,
-};
+use tidemill_core::store::fleet::{Grant, LeaseParams, Leased, ListWorkersParams, WaitParams};
 use tidemill_core::{Error, HolderId, Store};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{sleep_until, timeout};
 use tracing::debug;
 
 use super::browsers::Browsers;
 use super::connection::{BrowserConnection, is_on_other_machine};
 use super::error::{AcquireError, ConnectError};
-use super::lease_guard::LeaseGuard;
 use super::leased_browser::Browser;
+use crate::lease::{
+    CloseSignal, ConnectionState, HeldSession, LeaseClient, LeaseClientOptions, PendingLease, SessionSpec,
+    WaitPolicy,
+};
 
-/// How long a store call may take.
+/// How long the list of workers may take.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the store keeps a waiter that does not poll.
@@ -39,37 +37,20 @@ const UNUSABLE_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// In larger fleets the check whether all browsers are on other machines is skipped.
 const MAX_WORKERS_CHECKED: usize = 100;
 
-/// Acquires browsers and tracks their sessions.
+/// Acquires browsers for jobs.
 #[doc(hidden)]
 pub struct BrowserPool {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) leases: Arc<LeaseClient>,
     pub(super) browsers: Browsers,
     state: Mutex<PoolState>,
-    /// Notified when there is a session to release.
-    pub(super) released: Notify,
-    /// Notified when a browser may be free.
-    pub(super) capacity: Notify,
 }
 
 #[derive(Default)]
 struct PoolState {
-    held: HashMap<SessionId, LeasedSession>,
-    /// Sessions and waiters to release.
-    pending_releases: Vec<ReleaseParams>,
     /// Whether this worker could use the last browser it acquired.
     is_usable: bool,
     /// When the next job may try, and the error of the last one.
     config_error: Option<(Instant, ConnectError)>,
-}
-
-/// A session in use.
-struct LeasedSession {
-    attach: AttachParams,
-    /// Cancelled when the session must end.
-    lost: CancellationToken,
-    /// Whether an attach has reached the store. From then on the store remembers a request to close
-    /// the session.
-    attach_confirmed: bool,
 }
 
 /// The job that acquires a browser.
@@ -78,9 +59,41 @@ pub(super) struct LeaseRequester {
     pub(super) detail: bytes::Bytes,
 }
 
+/// Lets a job wait until its deadline, and remembers why it waits.
+#[derive(Default)]
+struct JobPolicy {
+    last_error: AcquireError,
+}
+
+impl WaitPolicy for JobPolicy {
+    type Error = AcquireError;
+
+    async fn check(
+        &mut self,
+        lease: &PendingLease,
+        answer: Result<Leased, Error>,
+    ) -> Result<(), AcquireError> {
+        match answer {
+            Ok(Leased::Granted(_)) => return Ok(()),
+            Ok(Leased::Waiting { ahead, workers }) => self.last_error.set_waiting(ahead, workers),
+            Ok(Leased::Refused { waiting, workers }) => {
+                self.last_error = AcquireError::QueueFull { waiting, workers }
+            }
+            Err(error) => self.last_error = AcquireError::Store(error.full_message()),
+        }
+        if lease.is_overdue() { Err(self.last_error.clone()) } else { Ok(()) }
+    }
+}
+
 impl BrowserPool {
     pub(super) fn new(store: Arc<dyn Store>, browsers: Browsers) -> Self {
-        Self { store, browsers, state: Mutex::default(), released: Notify::new(), capacity: Notify::new() }
+        let options = LeaseClientOptions {
+            lease: browsers.lease.duration,
+            poll_interval: POLL_INTERVAL,
+            rechecks_everything: false,
+            starts_reachable: true,
+        };
+        Self { leases: LeaseClient::new(store, options), browsers, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, PoolState> {
@@ -89,45 +102,35 @@ impl BrowserPool {
 
     /// Acquires a browser, or returns why there was none in time. Dropping the future releases
     /// whatever it has acquired.
-    pub(super) async fn acquire(self: Arc<Self>, requester: LeaseRequester) -> Result<Browser, AcquireError> {
+    pub(super) async fn acquire(&self, requester: LeaseRequester) -> Result<Browser, AcquireError> {
         let deadline = Instant::now() + self.browsers.wait;
-        let lease = LeaseGuard::new(self.clone(), requester.holder.clone());
-        let (mut last_error, mut rejected) = (AcquireError::default(), Vec::new());
         self.wait_after_config_error(deadline).await.map_err(AcquireError::NoneUsable)?;
         self.check_config().await.map_err(AcquireError::NoneUsable)?;
+        let params = self.lease_params(requester);
+        let mut lease = PendingLease::new(&self.leases, params, deadline);
+        let mut policy = JobPolicy::default();
         loop {
-            // Enabled before the call, so that a wake-up during it is not missed.
-            let mut notified = std::pin::pin!(self.capacity.notified());
-            notified.as_mut().enable();
-            match self.try_lease(&lease, &requester, &rejected).await {
-                Ok(Leased::Granted(grant)) => match self.connect(&grant, &lease, &requester).await {
-                    Ok((connection, lost)) => return Ok(Browser::new(connection, grant.worker, lost, lease)),
-                    Err(error) => {
-                        debug!(worker = %grant.worker, "the browser cannot be used: {error}");
-                        let is_config_error = error.is_config_error();
-                        last_error = AcquireError::Unusable { worker: grant.worker.clone(), error };
-                        rejected.push(grant.worker);
-                        if is_config_error || rejected.len() >= MAX_UNUSABLE_BROWSERS {
-                            return Err(last_error);
-                        }
-                        // Each try may use up a single-session browser, and is served before all
-                        // waiters.
-                        sleep_until(deadline.min(Instant::now() + UNUSABLE_RETRY_DELAY)).await;
-                        if Instant::now() < deadline {
-                            continue;
-                        }
-                    }
-                },
-                Ok(Leased::Waiting { ahead, workers }) => last_error.set_waiting(ahead, workers),
-                Ok(Leased::Refused { waiting, workers }) => {
-                    last_error = AcquireError::QueueFull { waiting, workers }
+            let grant = lease.acquire(&mut policy).await?;
+            let (worker, close) = (grant.worker.clone(), CloseSignal::default());
+            match self.connect(&grant, &close).await {
+                Ok(connection) => {
+                    let held = self.hold(lease, grant.worker, close.clone());
+                    return Ok(Browser::new(connection, worker, close, held, self.browsers.max_output_bytes));
                 }
-                Err(error) => last_error = AcquireError::Store(error.full_message()),
-            }
-            let next_poll = Instant::now() + POLL_INTERVAL.mul_f64(0.75 + 0.5 * fastrand::f64());
-            let _ = timeout_at(deadline.min(next_poll), notified).await;
-            if Instant::now() >= deadline {
-                return Err(last_error);
+                Err(error) => {
+                    debug!(%worker, "the browser cannot be used: {error}");
+                    let is_config_error = error.is_config_error();
+                    policy.last_error = AcquireError::Unusable { worker: worker.clone(), error };
+                    lease.reject(worker);
+                    if is_config_error || lease.params.rejected.len() >= MAX_UNUSABLE_BROWSERS {
+                        return Err(policy.last_error);
+                    }
+                    // Each try may use up a single-session browser, and is served before all waiters.
+                    sleep_until(deadline.min(Instant::now() + UNUSABLE_RETRY_DELAY).into()).await;
+                    if lease.is_overdue() {
+                        return Err(policy.last_error);
+                    }
+                }
             }
         }
     }
@@ -145,7 +148,7 @@ impl BrowserPool {
             *until = at + UNUSABLE_RETRY_DELAY;
             at
         };
-        sleep_until(at).await;
+        sleep_until(at.into()).await;
         Ok(())
     }
 
@@ -165,7 +168,7 @@ impl BrowserPool {
         let kind = Browsers::kind();
         let params = ListWorkersParams { kind: Some(&kind), cursor: None, limit: MAX_WORKERS_CHECKED };
         // The following lease reports an unavailable store.
-        let Ok(Ok(page)) = timeout(STORE_TIMEOUT, self.store.fleet().list_workers(params)).await else {
+        let Ok(Ok(page)) = timeout(STORE_TIMEOUT, self.leases.fleet().list_workers(params)).await else {
             return Ok(());
         };
         let mut workers = page.items.iter().filter(|info| info.worker.offer == Offer::cdp()).peekable();
@@ -189,115 +192,36 @@ impl BrowserPool {
         }
     }
 
-    async fn try_lease(
-        &self,
-        lease: &LeaseGuard,
-        requester: &LeaseRequester,
-        rejected: &[WorkerKey],
-    ) -> Result<Leased, Error> {
-        let lease = LeaseParams {
-            session: lease.session().clone(),
+    fn lease_params(&self, requester: LeaseRequester) -> LeaseParams {
+        LeaseParams {
+            session: SessionId::generate(),
             kind: Browsers::kind(),
             offers: vec![Offer::cdp()],
-            holder: requester.holder.clone(),
+            holder: requester.holder,
             ttl: self.browsers.lease.duration,
             keep: Duration::ZERO,
-            detail: requester.detail.clone(),
-            rejected: rejected.to_vec(),
+            detail: requester.detail,
+            rejected: Vec::new(),
             wait: Some(WaitParams { max_waiting: self.browsers.max_waiting, ttl: WAITER_TTL }),
             defaults: self.browsers.worker_defaults,
-        };
-        match timeout(STORE_TIMEOUT, self.store.fleet().lease(&lease)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::Unavailable { message: "leasing was not answered".into(), source: None }),
         }
     }
 
-    /// Connects to the granted browser and renews its session from now on.
-    async fn connect(
-        &self,
-        grant: &Grant,
-        lease: &LeaseGuard,
-        requester: &LeaseRequester,
-    ) -> Result<(BrowserConnection, CancellationToken), ConnectError> {
-        let lost = self.insert_session(grant, lease.session(), requester);
-        let connection = BrowserConnection::open(&grant.endpoint, &self.browsers, lost.clone()).await;
+    /// Connects to the granted browser. That takes less time than the shortest lease, so the session
+    /// is renewed only afterwards.
+    async fn connect(&self, grant: &Grant, close: &CloseSignal) -> Result<BrowserConnection, ConnectError> {
+        let connection =
+            BrowserConnection::open(&grant.endpoint, &self.browsers, close.token().clone()).await;
         self.record_connect_result(connection.as_ref().err());
-        if connection.is_err() {
-            self.state().held.remove(lease.session());
-        }
-        Ok((connection?, lost))
+        connection
     }
 
-    fn insert_session(
-        &self,
-        grant: &Grant,
-        session: &SessionId,
-        requester: &LeaseRequester,
-    ) -> CancellationToken {
-        let attach = AttachParams {
-            session: session.clone(),
-            worker: grant.worker.clone(),
-            holder: requester.holder.clone(),
-            ttl: self.browsers.lease.duration,
-            keep: Duration::ZERO,
-            connected: true,
-            take_over: false,
-            must_exist: false,
-            detail: requester.detail.clone(),
-            started_at: self.store.clock().now(),
-        };
-        let lost = CancellationToken::new();
-        self.state()
-            .held
-            .insert(session.clone(), LeasedSession { attach, lost: lost.clone(), attach_confirmed: false });
-        lost
-    }
-
-    /// Releases a session or a waiter.
-    pub(super) fn release(&self, session: SessionId, holder: HolderId) {
-        let mut state = self.state();
-        state.held.remove(&session);
-        state.pending_releases.push(ReleaseParams { session, holder });
-        drop(state);
-        self.released.notify_one();
-    }
-
-    /// The attach parameters of all sessions in use.
-    pub(super) fn attach_params(&self) -> Vec<AttachParams> {
-        self.state().held.values().map(|session| session.attach.clone()).collect()
-    }
-
-    /// Takes all pending releases.
-    pub(super) fn take_releases(&self) -> Vec<ReleaseParams> {
-        std::mem::take(&mut self.state().pending_releases)
-    }
-
-    /// Puts back releases that failed.
-    pub(super) fn requeue_releases(&self, releases: Vec<ReleaseParams>) {
-        self.state().pending_releases.extend(releases);
-    }
-
-    /// Marks a session that a wake-up named, and returns whether this worker holds it. Anyone may
-    /// publish a wake-up, so the store decides.
-    pub(super) fn mark_for_recheck(&self, session: &SessionId) -> bool {
-        let mut state = self.state();
-        let Some(session) = state.held.get_mut(session) else { return false };
-        session.attach.must_exist = !session.attach_confirmed;
-        true
-    }
-
-    /// Records that the store knows the session.
-    pub(super) fn confirm_attach(&self, session: &SessionId) {
-        if let Some(session) = self.state().held.get_mut(session) {
-            (session.attach_confirmed, session.attach.must_exist) = (true, false);
-        }
-    }
-
-    /// Ends a session.
-    pub(super) fn mark_lost(&self, session: &SessionId) {
-        if let Some(session) = self.state().held.get(session) {
-            session.lost.cancel();
-        }
+    /// Renews the session from now on.
+    fn hold(&self, lease: PendingLease, worker: WorkerKey, close: CloseSignal) -> HeldSession {
+        let LeaseParams { holder, keep, detail, .. } = lease.params.clone();
+        let started_at = self.leases.store.clock().now();
+        let spec = SessionSpec { holder, worker, keep, detail, started_at, deadline: None };
+        let connection = ConnectionState::Connected { close, traffic: Arc::default(), attach_result: None };
+        HeldSession::new(&self.leases, lease.into_session(), spec, connection)
     }
 }

@@ -4,51 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use super::session::SessionEnd;
 use super::shared::GatewayShared;
-
-/// Upper bounds of the buckets in seconds: from a fast store call to a very slow one.
-const BUCKET_BOUNDS_SECONDS: [f64; 13] =
-    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
-
-/// A histogram of durations.
-#[derive(Debug, Default)]
-pub(crate) struct Histogram {
-    /// One count per bound, and one for everything above.
-    buckets: [AtomicU64; BUCKET_BOUNDS_SECONDS.len() + 1],
-    sum_micros: AtomicU64,
-}
-
-impl Histogram {
-    pub(crate) fn observe(&self, duration: Duration) {
-        let bucket = BUCKET_BOUNDS_SECONDS
-            .iter()
-            .position(|bound| duration.as_secs_f64() <= *bound)
-            .unwrap_or(BUCKET_BOUNDS_SECONDS.len());
-        self.buckets[bucket].fetch_add(1, Relaxed);
-        self.sum_micros.fetch_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), Relaxed);
-    }
-
-    fn write(&self, text: &mut MetricsText, name: &str, help: &str) {
-        text.write_header(name, help, "histogram");
-        let mut sum = 0;
-        let bounds = BUCKET_BOUNDS_SECONDS.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
-        for (bucket, bound) in self.buckets.iter().zip(bounds) {
-            sum += bucket.load(Relaxed);
-            text.write_value(&format!("{name}_bucket{{le=\"{bound}\"}}"), sum);
-        }
-        text.write_value(&format!("{name}_sum"), self.sum_micros.load(Relaxed) as f64 / 1e6);
-        text.write_value(&format!("{name}_count"), sum);
-    }
-}
+use crate::histogram::Histogram;
 
 /// The counters of a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Store calls for a lease.
-    pub(crate) lease_seconds: Histogram,
     /// From dialling a browser to its response.
     pub(crate) dial_seconds: Histogram,
     opened: AtomicU64,
@@ -87,14 +50,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Renders all metrics.
 pub(crate) fn render(shared: &GatewayShared) -> String {
     let (metrics, mut text) = (&shared.metrics, MetricsText::default());
-    let (open, live) = shared.sessions.totals();
+    let (open, live) = shared.leases.sessions.totals();
     text.write_single("sessions_open", "Sessions with a client.", "gauge", open);
-    text.write_single("waiting", "Clients that wait for a browser here.", "gauge", shared.waiters.count());
+    text.write_single(
+        "waiting",
+        "Clients that wait for a browser here.",
+        "gauge",
+        shared.leases.waiters.count(),
+    );
     text.write_single(
         "store_reachable",
         "Whether the store answered last.",
         "gauge",
-        u64::from(shared.is_store_reachable()),
+        u64::from(shared.leases.is_store_reachable()),
     );
     text.write_single("sessions_opened_total", "Sessions opened.", "counter", metrics.opened.load(Relaxed));
     text.write_single(
@@ -110,12 +78,8 @@ pub(crate) fn render(shared: &GatewayShared) -> String {
     text.write_header("tidemill_gateway_bytes_total", "Bytes passed on.", "counter");
     text.write_value("tidemill_gateway_bytes_total{to=\"browser\"}", sum(&metrics.bytes.0, live.0));
     text.write_value("tidemill_gateway_bytes_total{to=\"client\"}", sum(&metrics.bytes.1, live.1));
-    metrics.lease_seconds.write(
-        &mut text,
-        "tidemill_gateway_lease_seconds",
-        "Asking the store for a browser.",
-    );
-    metrics.dial_seconds.write(&mut text, "tidemill_gateway_dial_seconds", "Connecting to a browser.");
+    text.write_histogram("lease_seconds", "Asking the store for a browser.", &shared.leases.lease_seconds);
+    text.write_histogram("dial_seconds", "Connecting to a browser.", &metrics.dial_seconds);
     text.0
 }
 
@@ -139,6 +103,18 @@ impl MetricsText {
         self.write_value(&name, value);
     }
 
+    fn write_histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        let name = format!("tidemill_gateway_{name}");
+        self.write_header(&name, help, "histogram");
+        let mut count = 0;
+        for (bound, below) in histogram.buckets() {
+            self.write_value(&format!("{name}_bucket{{le=\"{bound}\"}}"), below);
+            count = below;
+        }
+        self.write_value(&format!("{name}_sum"), histogram.sum_seconds());
+        self.write_value(&format!("{name}_count"), count);
+    }
+
     /// A counter by reason. The reasons in `always` are present from the start.
     fn write_by_reason(
         &mut self,
@@ -159,16 +135,22 @@ impl MetricsText {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn buckets_add_up() {
         let (histogram, mut text) = (Histogram::default(), MetricsText::default());
         [1, 3, 30_000].into_iter().for_each(|millis| histogram.observe(Duration::from_millis(millis)));
-        histogram.write(&mut text, "x", "y");
-        assert!(text.0.contains("x_bucket{le=\"0.001\"} 1\n") && text.0.contains("x_bucket{le=\"5\"} 2\n"));
+        text.write_histogram("x", "y", &histogram);
         assert!(
-            text.0.contains("x_bucket{le=\"+Inf\"} 3\n") && text.0.ends_with("x_sum 30.004\nx_count 3\n")
+            text.0.contains("gateway_x_bucket{le=\"0.001\"} 1\n")
+                && text.0.contains("x_bucket{le=\"5\"} 2\n")
+        );
+        assert!(
+            text.0.contains("x_bucket{le=\"+Inf\"} 3\n")
+                && text.0.ends_with("gateway_x_sum 30.004\ntidemill_gateway_x_count 3\n")
         );
     }
 }

@@ -2,32 +2,27 @@
 //! them.
 //!
 //! A client connects as it would to a browser. The gateway parses what it requests (`request`), leases
-//! a browser with one store call (`acquire`, and `waiters` if it has to wait), dials it, and forwards
-//! the client's handshake and the browser's response (`open`). From then on it copies bytes without
-//! inspecting them (`session`). The sessions it holds are in `sessions`; the `renew` task keeps the
-//! store up to date.
+//! a browser with one store call, or waits for one (`acquire`), dials it, and forwards the client's
+//! handshake and the browser's response (`open`). From then on it copies bytes without inspecting
+//! them (`session`). The lease client (`crate::lease`) keeps the store up to date.
 
 mod access;
 mod acquire;
 mod api;
 mod connection;
 mod http_error;
-mod listen;
 mod metrics;
 mod open;
 mod options;
 mod protocol;
 mod reaper;
 mod reconnect;
-mod renew;
 mod request;
 mod route;
 mod serve;
 mod session;
-mod sessions;
 mod shared;
 mod token;
-mod waiters;
 
 use std::io;
 use std::net::SocketAddr;

@@ -13,11 +13,11 @@ use tidemill_core::store::fleet::{Attached, Grant, LeaseParams};
 use tokio::sync::oneshot;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::acquire::{Acquisition, PendingSession};
+use super::acquire::Acquisition;
 use super::http_error::{HttpError, Reply};
 use super::request::BrowserRequest;
-use super::sessions::{CloseReason, ConnectionGuard, ConnectionState, SessionSpec};
 use super::shared::GatewayShared;
+use crate::lease::{CloseSignal, ConnectionState, HeldSession, SessionSpec};
 use crate::net::{DialError, Endpoint, PeerStream, Traffic, UpgradeResponse, dial};
 
 /// The most browsers to dial for one client.
@@ -29,11 +29,11 @@ const SESSION_HEADER: HeaderName = HeaderName::from_static("x-tidemill-session")
 /// A session whose browser has accepted the handshake.
 #[derive(Debug)]
 pub(crate) struct OpenedSession {
-    pub(crate) guard: ConnectionGuard,
+    pub(crate) held: HeldSession,
     pub(crate) browser: PeerStream,
     pub(crate) traffic: Arc<Traffic>,
-    /// Receives the reason when the connection must close.
-    pub(crate) closed: oneshot::Receiver<CloseReason>,
+    /// Tells when and why the connection must close.
+    pub(crate) close: CloseSignal,
     /// When the session's longest duration ends.
     pub(crate) deadline: Option<Instant>,
     /// Delays the gateway's shutdown until the client is gone.
@@ -47,23 +47,22 @@ pub(crate) async fn open(
     client: &HeaderMap,
 ) -> Result<(Reply, OpenedSession), HttpError> {
     check_keep(shared, request)?;
-    let mut pending = PendingSession::new(shared.clone());
-    let mut acquisition = Acquisition::new(shared, request, &pending)?;
+    let mut acquisition = Acquisition::new(shared, request)?;
     let mut failed: Option<HttpError> = None;
     for _ in 0..MAX_DIALS {
-        let grant;
-        (pending, grant) = match (acquisition.acquire(pending).await, failed) {
-            (Ok(acquired), _) => acquired,
+        let grant = match (acquisition.acquire().await, failed) {
+            (Ok(grant), _) => grant,
             // The reason why a browser refused this client says more than that there is no other.
-            (Err(_), Some(failed)) if acquisition.lease.wait.is_none() => return Err(failed),
+            (Err(_), Some(failed)) if acquisition.lease.params.wait.is_none() => return Err(failed),
             (Err(error), _) => return Err(error),
         };
         match dial_granted(shared, &grant, client).await {
             Ok(response) => {
-                let spec = session_spec(shared, &acquisition.lease, &grant);
+                let lease = acquisition.lease;
+                let spec = session_spec(shared, &lease.params, &grant);
                 let (opened, _) =
-                    register_session(shared, pending.into_session(), spec, response.stream, false);
-                return Ok((switching_protocols(&response.headers, &opened.guard.session), opened));
+                    register_session(shared, lease.into_session(), spec, response.stream, false);
+                return Ok((switching_protocols(&response.headers, &opened.held.session), opened));
             }
             Err(error) => {
                 tracing::warn!(worker = %grant.worker, %error, "cannot connect to the browser; trying another");
@@ -71,9 +70,9 @@ pub(crate) async fn open(
                 // Waiting does not help a client of the wrong version.
                 if matches!(&error, DialError::Refused { status, .. } if *status == StatusCode::PRECONDITION_REQUIRED)
                 {
-                    acquisition.lease.wait = None;
+                    acquisition.lease.params.wait = None;
                 }
-                acquisition.lease.rejected.push(grant.worker);
+                acquisition.lease.reject(grant.worker);
                 failed = Some(dial_error(error));
             }
         }
@@ -95,7 +94,7 @@ pub(crate) fn session_spec(shared: &GatewayShared, lease: &LeaseParams, grant: &
     let started_at = shared.store.clock().now();
     let (worker, detail, deadline) =
         (grant.worker.clone(), lease.detail.clone(), session_deadline(shared, started_at));
-    SessionSpec { worker, keep: lease.keep, detail, started_at, deadline }
+    SessionSpec { holder: lease.holder.clone(), worker, keep: lease.keep, detail, started_at, deadline }
 }
 
 /// When a session's longest duration ends, however often clients reconnect.
@@ -125,19 +124,17 @@ pub(crate) fn register_session(
     browser: PeerStream,
     take_over: bool,
 ) -> (OpenedSession, oneshot::Receiver<Attached>) {
-    let (close, closed) = oneshot::channel();
     let (result_sender, attach_result) = oneshot::channel();
-    let traffic = Arc::<Traffic>::default();
+    let (close, traffic) = (CloseSignal::default(), Arc::<Traffic>::default());
     let connection = ConnectionState::Connected {
-        close: Some(close),
+        close: close.clone(),
         traffic: traffic.clone(),
         attach_result: take_over.then_some(result_sender),
     };
     let deadline = spec.deadline;
-    let generation = shared.sessions.insert(&session, spec, connection);
-    let (guard, client_token) =
-        (ConnectionGuard::new(shared.clone(), session, generation), shared.browser_clients.token());
-    (OpenedSession { guard, browser, traffic, closed, deadline, client_token }, attach_result)
+    let held = HeldSession::new(&shared.leases, session, spec, connection);
+    let client_token = shared.browser_clients.token();
+    (OpenedSession { held, browser, traffic, close, deadline, client_token }, attach_result)
 }
 
 /// The error for a client whose browser does not answer.

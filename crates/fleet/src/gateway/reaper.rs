@@ -20,7 +20,7 @@ pub(crate) async fn run(shared: &GatewayShared, stop: CancellationToken) {
     let mut reported = ReportedEntries::default();
     loop {
         let reaped = shared.fleet().reap(Some(shared.options.worker_defaults)).await;
-        shared.record_store_result(&reaped);
+        shared.leases.record_store_result(&reaped);
         match reaped {
             Ok(reaped) => reported.log(&reaped),
             Err(error) if error.is_transient() => {}

@@ -13,8 +13,8 @@ use super::access::Caller;
 use super::http_error::{HttpError, Reply};
 use super::open::{OpenedSession, dial_error, register_session, session_deadline, switching_protocols};
 use super::protocol::Protocol;
-use super::sessions::SessionSpec;
 use super::shared::GatewayShared;
+use crate::lease::SessionSpec;
 use crate::net::{Endpoint, dial};
 
 /// How long the store may take to confirm the takeover.
@@ -28,7 +28,7 @@ pub(crate) async fn reconnect(
     client: &HeaderMap,
 ) -> Result<(Reply, OpenedSession), HttpError> {
     let info = shared.fleet().get_session(session).await;
-    shared.record_store_result(&info);
+    shared.leases.record_store_result(&info);
     let info = info?.ok_or_else(|| HttpError::gone("there is no such session; it may be over"))?;
     check_owner(&info, caller)?;
     let deadline = session_deadline(shared, info.started_at);
@@ -39,7 +39,7 @@ pub(crate) async fn reconnect(
     // A browser that does not answer changes nothing.
     let response = dial(&endpoint, client, shared.options.dial_time).await.map_err(dial_error)?;
     let SessionInfo { worker, keep, detail, started_at, .. } = info;
-    let spec = SessionSpec { worker, keep, detail, started_at, deadline };
+    let spec = SessionSpec { holder: shared.holder.clone(), worker, keep, detail, started_at, deadline };
     let (opened, attach_result) = register_session(shared, session.clone(), spec, response.stream, true);
     match tokio::time::timeout(ATTACH_TIMEOUT, attach_result).await {
         Ok(Ok(Attached::Held)) => Ok((switching_protocols(&response.headers, session), opened)),

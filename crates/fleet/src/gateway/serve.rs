@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::shared::GatewayShared;
-use super::{Gateway, ServeError, connection, listen, reaper, renew};
+use super::{Gateway, ServeError, connection, reaper};
 
 /// Delay after a failed accept, for example without free file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -57,11 +57,10 @@ impl Gateway {
 /// Starts the background tasks.
 fn start_tasks(shared: &Arc<GatewayShared>, stop: &CancellationToken) -> TaskTracker {
     let tasks = TaskTracker::new();
-    let (renew, listen, reap) = (shared.clone(), shared.clone(), shared.clone());
-    let (first, second, third) = (stop.clone(), stop.clone(), stop.clone());
-    tasks.spawn(async move { renew::run(&renew, first).await });
-    tasks.spawn(async move { listen::run(&listen, second).await });
-    tasks.spawn(async move { reaper::run(&reap, third).await });
+    let (leases, reap) = (shared.leases.clone(), shared.clone());
+    let (first, second) = (stop.clone(), stop.clone());
+    tasks.spawn(async move { leases.run(first).await });
+    tasks.spawn(async move { reaper::run(&reap, second).await });
     tasks.close();
     tasks
 }

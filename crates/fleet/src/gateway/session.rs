@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 
 use super::open::OpenedSession;
-use super::sessions::CloseReason;
 use super::shared::GatewayShared;
+use crate::lease::CloseReason;
 use crate::net::{PeerStream, Traffic, splice};
 
 /// Why a session's connection ended.
@@ -56,29 +56,29 @@ impl SessionEnd {
 
 /// Runs a session to its end.
 pub(crate) async fn run(shared: &GatewayShared, opened: OpenedSession, client: TcpStream, read_ahead: Bytes) {
-    let OpenedSession { guard, browser, traffic, closed, deadline, client_token: _client_token } = opened;
+    let OpenedSession { held, browser, traffic, close, deadline, client_token: _client_token } = opened;
     shared.metrics.record_opened();
     let started = Instant::now();
-    tracing::info!(session = %guard.session, "session opened");
+    tracing::info!(session = %held.session, "session opened");
     let end = tokio::select! {
         // A broken connection ends the session like a closed one.
         _ = splice(PeerStream { stream: client, read_ahead }, browser, &traffic) => SessionEnd::Done,
-        reason = closed => match reason {
-            Ok(CloseReason::Closed) => SessionEnd::Closed,
-            Ok(CloseReason::TakenOver) => SessionEnd::TakenOver,
-            Ok(CloseReason::Lost) | Err(_) => SessionEnd::Lost,
+        reason = close.requested() => match reason {
+            CloseReason::Closed => SessionEnd::Closed,
+            CloseReason::TakenOver => SessionEnd::TakenOver,
+            CloseReason::Lost => SessionEnd::Lost,
         },
         end = wait_for_limit(shared, &traffic, deadline) => end,
         () = shared.closing.cancelled() => SessionEnd::Stopping,
     };
     let (sent, received) = traffic.bytes();
-    let (session, duration, reason) = (guard.session.clone(), started.elapsed(), end.as_str());
+    let (session, duration, reason) = (held.session.clone(), started.elapsed(), end.as_str());
     tracing::info!(%session, reason, ?duration, to_browser = sent, to_client = received, "session ended");
     shared.metrics.record_ended(end, traffic.bytes());
     match end {
         // Nobody will reconnect.
-        SessionEnd::SessionTime | SessionEnd::IdleTime | SessionEnd::Closed => guard.end_session(),
-        SessionEnd::Done | SessionEnd::Lost | SessionEnd::TakenOver | SessionEnd::Stopping => drop(guard),
+        SessionEnd::SessionTime | SessionEnd::IdleTime | SessionEnd::Closed => held.end_session(),
+        SessionEnd::Done | SessionEnd::Lost | SessionEnd::TakenOver | SessionEnd::Stopping => drop(held),
     }
 }
 

@@ -56,7 +56,7 @@ impl ApiRequest<'_> {
         if self.shared.stopping.is_cancelled() {
             return Err(HttpError::stopping());
         }
-        if !self.shared.is_store_reachable() {
+        if !self.shared.leases.is_store_reachable() {
             return Err(HttpError::busy(
                 "store",
                 "the store is not available",

@@ -9,13 +9,13 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::acquire::{Acquisition, PendingSession};
+use super::super::acquire::Acquisition;
 use super::super::connection::admit_client;
 use super::super::open::{check_keep, session_spec};
 use super::super::protocol::Protocol;
 use super::super::request::{BrowserRequest, BrowserRequestFields, parse_duration, parse_kind};
-use super::super::sessions::ConnectionState;
 use super::{ApiRequest, HttpError, Reply, json_reply};
+use crate::lease::ConnectionState;
 
 /// The largest body.
 const MAX_BODY_BYTES: usize = 64 << 10;
@@ -42,15 +42,15 @@ impl ApiRequest<'_> {
     pub(super) async fn reserve_session(&self, body: Incoming) -> Result<Reply, HttpError> {
         let (_client_token, request) = (admit_client(self.shared)?, self.read_request(body).await?);
         check_keep(self.shared, &request)?;
-        let pending = PendingSession::new(self.shared.clone());
-        let mut acquisition = Acquisition::new(self.shared, &request, &pending)?;
+        let mut acquisition = Acquisition::new(self.shared, &request)?;
         // The session expires in the store if no client has connected by then.
-        acquisition.lease.ttl =
+        acquisition.lease.params.ttl =
             self.shared.options.session_time.map_or(request.keep, |max| max.min(request.keep));
-        let (pending, grant) = acquisition.acquire(pending).await?;
-        let (session, spec) = (pending.into_session(), session_spec(self.shared, &acquisition.lease, &grant));
+        let (grant, lease) = (acquisition.acquire().await?, acquisition.lease);
+        let spec = session_spec(self.shared, &lease.params, &grant);
+        let session = lease.into_session();
         let connection = ConnectionState::Kept(Instant::now() + spec.remaining_keep());
-        self.shared.sessions.insert(&session, spec, connection);
+        self.shared.leases.sessions.insert(&session, spec, connection);
         let reply = json!({
             "id": session,
             "webSocketUrl": format!("{}/session/{session}", self.websocket_base_url()),

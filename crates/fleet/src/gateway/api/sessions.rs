@@ -33,7 +33,7 @@ impl ApiRequest<'_> {
             return Err(unknown_session());
         }
         // If this gateway holds it, no wake-up is needed.
-        self.shared.sessions.recheck(id);
+        self.shared.leases.sessions.recheck(id);
         Ok(json_reply(StatusCode::ACCEPTED, &json!({ "id": id, "status": "closing" })))
     }
 }

@@ -1,17 +1,20 @@
-//! The renewal task: sends the store which sessions are held and which have ended.
+//! The renewal task: sends the store which sessions are held and which have ended, and receives
+//! wake-ups about them.
 //!
 //! One task sends everything in order, so an attach in flight can never hold a session again that
 //! was released after it.
 
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
 use tidemill_core::Error;
 use tidemill_core::fleet::SessionId;
 use tidemill_core::store::fleet::{AttachParams, Attached, ReleaseParams};
+use tidemill_core::wake::Wake;
 use tokio_util::sync::CancellationToken;
 
-use super::sessions::{CloseReason, ConnectionState, HeldSession, SessionTable};
-use super::shared::GatewayShared;
+use super::sessions::{CloseReason, ConnectionState, SessionEntry, SessionTable};
+use super::{LeaseClient, unanswered};
 use crate::timing::{self, MAX_RENEWAL_RETRY_DELAY, RENEWAL_TIMEOUT};
 
 /// The most sessions per call: a script must not block its server for long.
@@ -51,17 +54,49 @@ struct AttachCall {
     params: AttachParams,
 }
 
-/// Renews sessions until `stop`, then sends the remaining releases.
-pub(crate) async fn run(shared: &GatewayShared, stop: CancellationToken) {
-    let (interval, mut retry_delay) = (renewal_interval(shared), None);
+impl LeaseClient {
+    /// Renews sessions and listens to wake-ups until `stop`, then sends the remaining releases.
+    pub(crate) async fn run(&self, stop: CancellationToken) {
+        tokio::join!(renew(self, &stop), listen(self, &stop));
+    }
+}
+
+/// Passes wake-ups to waiters and to held sessions.
+async fn listen(client: &LeaseClient, stop: &CancellationToken) {
+    let mut wakes = client.store.subscribe();
+    loop {
+        let wake = tokio::select! {
+            wake = wakes.next() => wake,
+            () = stop.cancelled() => return,
+        };
+        match wake {
+            Some(Wake::Capacity(kind)) => client.waiters.notify(Some(&kind)),
+            Some(Wake::Session(session)) => client.sessions.recheck(&session),
+            Some(Wake::Everything) => {
+                client.waiters.notify(None);
+                if client.options.rechecks_everything {
+                    client.sessions.recheck_all();
+                }
+            }
+            Some(_) => {}
+            None => {
+                tokio::time::sleep(MAX_RENEWAL_RETRY_DELAY).await;
+                wakes = client.store.subscribe();
+            }
+        }
+    }
+}
+
+async fn renew(client: &LeaseClient, stop: &CancellationToken) {
+    let (interval, mut retry_delay) = (renewal_interval(client), None);
     let (mut last_full, mut stopping_since) = (Instant::now(), None);
     loop {
         let stopping = stop.is_cancelled();
-        let batch = collect_batch(shared, last_full.elapsed());
+        let batch = collect_batch(client, last_full.elapsed());
         if batch.is_full {
             last_full = Instant::now();
         }
-        let (is_idle, succeeded) = (batch.is_empty(), send_batch(shared, batch).await);
+        let (is_idle, succeeded) = (batch.is_empty(), send_batch(client, batch).await);
         retry_delay = (!succeeded).then(|| {
             retry_delay
                 .map_or(MIN_RETRY_DELAY, |retry_delay: Duration| (retry_delay * 2).min(MAX_RETRY_DELAY))
@@ -73,14 +108,14 @@ pub(crate) async fn run(shared: &GatewayShared, stop: CancellationToken) {
         }
         match retry_delay {
             Some(retry_delay) => tokio::time::sleep(retry_delay).await,
-            None => wait_for_work(shared, &stop, last_full + interval).await,
+            None => wait_for_work(client, stop, last_full + interval).await,
         }
     }
 }
 
 /// How often all sessions are renewed.
-fn renewal_interval(shared: &GatewayShared) -> Duration {
-    timing::renewal_interval(shared.options.lease.duration)
+fn renewal_interval(client: &LeaseClient) -> Duration {
+    timing::renewal_interval(client.options.lease)
 }
 
 impl RenewalBatch {
@@ -90,9 +125,9 @@ impl RenewalBatch {
 }
 
 /// Waits until there is something to send.
-async fn wait_for_work(shared: &GatewayShared, stop: &CancellationToken, next: Instant) {
+async fn wait_for_work(client: &LeaseClient, stop: &CancellationToken, next: Instant) {
     let (next, recheck_all) = {
-        let table = shared.sessions.table();
+        let table = client.sessions.table();
         let keep_ends = table.held.values().filter_map(|held| match held.connection {
             ConnectionState::Kept(until) => Some(until),
             ConnectionState::Connected { .. } => None,
@@ -103,7 +138,7 @@ async fn wait_for_work(shared: &GatewayShared, stop: &CancellationToken, next: I
     };
     let next = if recheck_all { next.min(Instant::now() + RECHECK_ALL_DELAY) } else { next };
     tokio::select! {
-        () = shared.sessions.changed() => {}
+        () = client.sessions.changed() => {}
         () = tokio::time::sleep_until(next.into()) => {}
         () = stop.cancelled() => {}
     }
@@ -111,10 +146,10 @@ async fn wait_for_work(shared: &GatewayShared, stop: &CancellationToken, next: I
 
 /// Collects all sessions if a renewal or a full recheck is due, the urgent ones, and the pending
 /// releases.
-fn collect_batch(shared: &GatewayShared, since: Duration) -> RenewalBatch {
-    let mut table = shared.sessions.table();
+fn collect_batch(client: &LeaseClient, since: Duration) -> RenewalBatch {
+    let mut table = client.sessions.table();
     end_expired_kept(&mut table);
-    let is_full = since >= renewal_interval(shared) || (since >= RECHECK_ALL_DELAY && table.recheck_all);
+    let is_full = since >= renewal_interval(client) || (since >= RECHECK_ALL_DELAY && table.recheck_all);
     if is_full {
         table.recheck_all = false;
     }
@@ -124,13 +159,12 @@ fn collect_batch(shared: &GatewayShared, since: Duration) -> RenewalBatch {
         table.rechecked_at = Some(Instant::now());
     }
     // A kept session is attached once: its time runs from its disconnect and is not extended.
-    let is_sent = |session: &SessionId, held: &HeldSession| {
+    let is_sent = |session: &SessionId, held: &SessionEntry| {
         urgent.contains(session) || (is_full && matches!(held.connection, ConnectionState::Connected { .. }))
     };
     let sent = table.held.iter_mut().filter(|(session, held)| is_sent(session, held));
-    let attaches = sent.map(|(session, held)| attach_call(shared, session, held)).collect();
-    let releases = std::mem::take(&mut table.pending_releases).into_iter();
-    let releases = releases.map(|session| ReleaseParams { session, holder: shared.holder.clone() }).collect();
+    let attaches = sent.map(|(session, held)| attach_call(client, session, held)).collect();
+    let releases = std::mem::take(&mut table.pending_releases);
     RenewalBatch { is_full, attaches, releases }
 }
 
@@ -145,24 +179,24 @@ fn end_expired_kept(table: &mut SessionTable) {
     expired.iter().for_each(|session| table.end(session));
 }
 
-fn attach_call(shared: &GatewayShared, session: &SessionId, held: &mut HeldSession) -> AttachCall {
-    let params = attach_params(shared, session, held);
+fn attach_call(client: &LeaseClient, session: &SessionId, held: &mut SessionEntry) -> AttachCall {
+    let params = attach_params(client, session, held);
     held.attach_sent = true;
     AttachCall { generation: held.generation, was_recheck: std::mem::take(&mut held.needs_recheck), params }
 }
 
-fn attach_params(shared: &GatewayShared, session: &SessionId, held: &HeldSession) -> AttachParams {
+fn attach_params(client: &LeaseClient, session: &SessionId, held: &SessionEntry) -> AttachParams {
     let (connected, take_over) = match &held.connection {
         ConnectionState::Connected { attach_result, .. } => (true, attach_result.is_some()),
         ConnectionState::Kept(_) => (false, false),
     };
     let keep = held.spec.remaining_keep();
-    let ttl = if connected { shared.options.lease.duration } else { keep };
+    let ttl = if connected { client.options.lease } else { keep };
     AttachParams {
         must_exist: held.must_exist(),
         session: session.clone(),
         worker: held.spec.worker.clone(),
-        holder: shared.holder.clone(),
+        holder: held.spec.holder.clone(),
         ttl,
         keep,
         connected,
@@ -176,25 +210,25 @@ fn attach_params(shared: &GatewayShared, session: &SessionId, held: &HeldSession
 ///
 /// Releases go first. Otherwise a session that was ended and taken back would be released after its
 /// attach.
-async fn send_batch(shared: &GatewayShared, batch: RenewalBatch) -> bool {
-    let released = send_releases(shared, batch.releases).await;
-    send_attaches(shared, batch.attaches).await && released
+async fn send_batch(client: &LeaseClient, batch: RenewalBatch) -> bool {
+    let released = send_releases(client, batch.releases).await;
+    send_attaches(client, batch.attaches).await && released
 }
 
-async fn send_attaches(shared: &GatewayShared, attaches: Vec<AttachCall>) -> bool {
+async fn send_attaches(client: &LeaseClient, attaches: Vec<AttachCall>) -> bool {
     let mut succeeded = true;
     for chunk in attaches.chunks(MAX_BATCH_SESSIONS) {
         let calls: Vec<_> = chunk.iter().map(|call| call.params.clone()).collect();
-        let result = with_timeout(shared, shared.fleet().attach(&calls)).await;
-        shared.record_store_result(&result);
+        let result = with_timeout(client, client.fleet().attach(&calls)).await;
+        client.record_store_result(&result);
         match result {
             Ok(results) => {
-                chunk.iter().zip(results).for_each(|(call, result)| apply_result(shared, call, result))
+                chunk.iter().zip(results).for_each(|(call, result)| apply_result(client, call, result))
             }
             Err(_) => {
                 succeeded = false;
                 // No session is closed because the store is unavailable.
-                requeue_attaches(&mut shared.sessions.table(), chunk);
+                requeue_attaches(&mut client.sessions.table(), chunk);
             }
         }
     }
@@ -212,14 +246,14 @@ fn requeue_attaches(table: &mut SessionTable, chunk: &[AttachCall]) {
     }
 }
 
-async fn send_releases(shared: &GatewayShared, releases: Vec<ReleaseParams>) -> bool {
+async fn send_releases(client: &LeaseClient, releases: Vec<ReleaseParams>) -> bool {
     let mut succeeded = true;
     for chunk in releases.chunks(MAX_BATCH_SESSIONS) {
-        let result = with_timeout(shared, shared.fleet().release(chunk)).await;
-        shared.record_store_result(&result);
+        let result = with_timeout(client, client.fleet().release(chunk)).await;
+        client.record_store_result(&result);
         if result.is_err() {
             succeeded = false;
-            shared.sessions.table().requeue_releases(chunk.iter().map(|release| &release.session));
+            client.sessions.table().requeue_releases(chunk);
         }
     }
     succeeded
@@ -227,23 +261,21 @@ async fn send_releases(shared: &GatewayShared, releases: Vec<ReleaseParams>) -> 
 
 /// A store that does not answer in time counts as unavailable.
 async fn with_timeout<T>(
-    shared: &GatewayShared,
+    client: &LeaseClient,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    let timed_out =
-        || Error::Unavailable { message: "the store did not answer in time".into(), source: None };
-    tokio::time::timeout(shared.options.lease.duration.min(RENEWAL_TIMEOUT), call)
+    tokio::time::timeout(client.options.lease.min(RENEWAL_TIMEOUT), call)
         .await
-        .unwrap_or_else(|_| Err(timed_out()))
+        .unwrap_or_else(|_| Err(unanswered()))
 }
 
 /// Applies the store's answer about a session.
 fn apply_result(
-    shared: &GatewayShared,
+    client: &LeaseClient,
     AttachCall { generation, params: call, .. }: &AttachCall,
     result: Attached,
 ) {
-    let mut table = shared.sessions.table();
+    let mut table = client.sessions.table();
     let Some(held) = table.held.get_mut(&call.session).filter(|held| held.generation == *generation) else {
         return;
     };
@@ -258,7 +290,7 @@ fn apply_result(
         Attached::Closing => {
             held.close_connection(CloseReason::Closed);
             table.end(&call.session);
-            shared.sessions.notify_changed();
+            client.sessions.notify_changed();
         }
         Attached::Lost => {
             held.close_connection(CloseReason::Lost);

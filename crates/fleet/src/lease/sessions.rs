@@ -1,16 +1,17 @@
-//! The session table: the sessions a gateway holds, and what the store has not learned yet.
+//! The session table: the sessions that are held, and what the store has not learned yet.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidemill_core::Timestamp;
 use tidemill_core::fleet::{SessionId, WorkerKey};
-use tidemill_core::store::fleet::Attached;
+use tidemill_core::store::fleet::{Attached, ReleaseParams};
+use tidemill_core::{HolderId, Timestamp};
 use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
 
-use super::shared::GatewayShared;
+use super::LeaseClient;
 use crate::net::Traffic;
 
 /// Why a connection is closed.
@@ -24,9 +25,36 @@ pub(crate) enum CloseReason {
     TakenOver,
 }
 
+/// Tells a connection that it must close, and why.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CloseSignal {
+    requested: CancellationToken,
+    reason: Arc<OnceLock<CloseReason>>,
+}
+
+impl CloseSignal {
+    /// Cancelled when the connection must close.
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.requested
+    }
+
+    /// Completes when the connection must close.
+    pub(crate) async fn requested(&self) -> CloseReason {
+        self.requested.cancelled().await;
+        self.reason.get().copied().unwrap_or(CloseReason::Lost)
+    }
+
+    /// Closes the connection, unless it is closing already.
+    fn close(&self, reason: CloseReason) {
+        let _ = self.reason.set(reason);
+        self.requested.cancel();
+    }
+}
+
 /// The properties of a session, as the store records them.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionSpec {
+    pub(crate) holder: HolderId,
     pub(crate) worker: WorkerKey,
     pub(crate) keep: Duration,
     pub(crate) detail: Bytes,
@@ -47,8 +75,7 @@ impl SessionSpec {
 #[derive(Debug)]
 pub(crate) enum ConnectionState {
     Connected {
-        /// Closes the connection.
-        close: Option<oneshot::Sender<CloseReason>>,
+        close: CloseSignal,
         traffic: Arc<Traffic>,
         /// Receives the result of the attach, for a client that takes the session over.
         attach_result: Option<oneshot::Sender<Attached>>,
@@ -57,9 +84,9 @@ pub(crate) enum ConnectionState {
     Kept(Instant),
 }
 
-/// A session of this gateway.
+/// A session in the table.
 #[derive(Debug)]
-pub(crate) struct HeldSession {
+pub(crate) struct SessionEntry {
     /// Distinguishes this connection of the session from earlier ones.
     pub(crate) generation: u64,
     pub(crate) spec: SessionSpec,
@@ -72,7 +99,7 @@ pub(crate) struct HeldSession {
     pub(crate) needs_recheck: bool,
 }
 
-impl HeldSession {
+impl SessionEntry {
     /// Whether the store must know the session, so that an unknown one has been ended.
     ///
     /// This holds when a client takes a session over. Otherwise it holds only for a connection
@@ -93,15 +120,15 @@ impl HeldSession {
 /// All sessions, and what the store has not learned yet.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTable {
-    pub(crate) held: HashMap<SessionId, HeldSession>,
+    pub(crate) held: HashMap<SessionId, SessionEntry>,
     /// Sessions to attach at once.
     pub(crate) urgent: HashSet<SessionId>,
     /// Sessions that wake-ups have named since the last recheck.
     pub(crate) recheck: HashSet<SessionId>,
     /// When the last recheck was sent.
     pub(crate) rechecked_at: Option<Instant>,
-    /// Sessions to release.
-    pub(crate) pending_releases: Vec<SessionId>,
+    /// Sessions and waiters to release.
+    pub(crate) pending_releases: Vec<ReleaseParams>,
     /// All sessions should be rechecked soon: a wake-up may have been lost.
     pub(crate) recheck_all: bool,
     last_generation: u64,
@@ -135,14 +162,14 @@ impl Sessions {
         table.last_generation += 1;
         let generation = table.last_generation;
         // The session was taken back before its release was sent.
-        table.pending_releases.retain(|release| release != session);
+        table.pending_releases.retain(|release| release.session != *session);
         // The store knows a freshly leased session as not connected already.
         if matches!(connection, ConnectionState::Connected { .. }) {
             table.urgent.insert(session.clone());
         }
         // A client that reconnects takes over a session that the store knows.
         let attach_confirmed = !matches!(connection, ConnectionState::Connected { attach_result: None, .. });
-        let held = HeldSession {
+        let entry = SessionEntry {
             generation,
             spec,
             connection,
@@ -150,7 +177,7 @@ impl Sessions {
             attach_sent: false,
             needs_recheck: false,
         };
-        if let Some(mut previous) = table.held.insert(session.clone(), held) {
+        if let Some(previous) = table.held.insert(session.clone(), entry) {
             previous.close_connection(CloseReason::TakenOver);
         }
         drop(table);
@@ -177,8 +204,8 @@ impl Sessions {
     }
 
     /// Releases a waiter or a session that nobody uses.
-    pub(crate) fn release(&self, session: &SessionId) {
-        self.table().pending_releases.push(session.clone());
+    pub(crate) fn release(&self, release: ReleaseParams) {
+        self.table().pending_releases.push(release);
         self.changed.notify_one();
     }
 
@@ -221,41 +248,47 @@ impl SessionTable {
     /// Ends a session and queues its release.
     pub(crate) fn end(&mut self, session: &SessionId) {
         self.urgent.remove(session);
-        if self.held.remove(session).is_some() {
-            self.pending_releases.push(session.clone());
+        if let Some(ended) = self.held.remove(session) {
+            let (session, holder) = (session.clone(), ended.spec.holder);
+            self.pending_releases.push(ReleaseParams { session, holder });
         }
     }
 
     /// Queues releases that failed, except those of sessions taken back meanwhile.
-    pub(crate) fn requeue_releases<'a>(&mut self, sessions: impl Iterator<Item = &'a SessionId>) {
-        self.pending_releases.extend(sessions.filter(|session| !self.held.contains_key(*session)).cloned());
+    pub(crate) fn requeue_releases(&mut self, releases: &[ReleaseParams]) {
+        let is_over = |release: &&ReleaseParams| !self.held.contains_key(&release.session);
+        self.pending_releases.extend(releases.iter().filter(is_over).cloned());
     }
 }
 
-impl HeldSession {
+impl SessionEntry {
     /// Closes the connection, if there is one.
-    pub(crate) fn close_connection(&mut self, reason: CloseReason) {
-        if let ConnectionState::Connected { close, .. } = &mut self.connection
-            && let Some(close) = close.take()
-        {
-            // The connection may have ended by itself.
-            let _ = close.send(reason);
+    pub(crate) fn close_connection(&self, reason: CloseReason) {
+        if let ConnectionState::Connected { close, .. } = &self.connection {
+            close.close(reason);
         }
     }
 }
 
 /// A connection's hold on its session. Dropping it ends the connection.
 #[derive(Debug)]
-pub(crate) struct ConnectionGuard {
-    shared: Arc<GatewayShared>,
+pub(crate) struct HeldSession {
+    client: Arc<LeaseClient>,
     pub(crate) session: SessionId,
     generation: u64,
     may_keep: bool,
 }
 
-impl ConnectionGuard {
-    pub(crate) fn new(shared: Arc<GatewayShared>, session: SessionId, generation: u64) -> Self {
-        Self { shared, session, generation, may_keep: true }
+impl HeldSession {
+    /// Holds a session that has a connection.
+    pub(crate) fn new(
+        client: &Arc<LeaseClient>,
+        session: SessionId,
+        spec: SessionSpec,
+        connection: ConnectionState,
+    ) -> Self {
+        let generation = client.sessions.insert(&session, spec, connection);
+        Self { client: client.clone(), session, generation, may_keep: true }
     }
 
     /// Ends the session for good, even if it asked to be kept.
@@ -264,9 +297,9 @@ impl ConnectionGuard {
     }
 }
 
-impl Drop for ConnectionGuard {
+impl Drop for HeldSession {
     fn drop(&mut self) {
-        self.shared.sessions.disconnect(&self.session, self.generation, self.may_keep);
+        self.client.sessions.disconnect(&self.session, self.generation, self.may_keep);
     }
 }
 
@@ -276,6 +309,7 @@ mod tests {
 
     fn spec() -> SessionSpec {
         SessionSpec {
+            holder: HolderId::from_process("gateway", 1, 0),
             worker: "chromium:a".parse().unwrap(),
             keep: Duration::from_secs(60),
             detail: Bytes::new(),
@@ -287,8 +321,11 @@ mod tests {
     #[test]
     fn a_wake_up_about_a_kept_session_decides_nothing() {
         let (sessions, session) = (Sessions::default(), SessionId::generate());
-        let connected =
-            ConnectionState::Connected { close: None, traffic: Arc::default(), attach_result: None };
+        let connected = ConnectionState::Connected {
+            close: CloseSignal::default(),
+            traffic: Arc::default(),
+            attach_result: None,
+        };
         let generation = sessions.insert(&session, spec(), connected);
         sessions.recheck(&session);
         sessions.disconnect(&session, generation, true);
@@ -306,11 +343,14 @@ mod tests {
         let kept = || ConnectionState::Kept(Instant::now());
         sessions.insert(&session, spec(), kept());
         sessions.table().end(&session);
-        assert_eq!(sessions.table().pending_releases, std::slice::from_ref(&session));
+        let releases = std::mem::take(&mut sessions.table().pending_releases);
+        assert_eq!(releases[0].session, session);
+        sessions.table().requeue_releases(&releases);
+        assert_eq!(sessions.table().pending_releases.len(), 1);
         sessions.insert(&session, spec(), kept());
         assert!(sessions.table().pending_releases.is_empty());
         // Nor if its release was in flight.
-        sessions.table().requeue_releases([&session].into_iter());
+        sessions.table().requeue_releases(&releases);
         assert!(sessions.table().pending_releases.is_empty());
     }
 }
