@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{shell, test, tidy};
+use crate::{build_time, shell, test, tidy};
 
 pub(crate) fn run() -> Result<()> {
     shell::run(&mut shell::cargo(&["fmt", "--all", "--check"]))?;
@@ -18,5 +18,6 @@ pub(crate) fn run() -> Result<()> {
     ]))?;
     let mut doc = shell::cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--quiet"]);
     shell::run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
-    test::run(test::TestScope::Everything)
+    test::run(test::TestScope::Everything)?;
+    build_time::run()
 }

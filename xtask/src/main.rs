@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "a command line prints to standard output")]
 
+mod build_time;
 mod ci;
 mod libtest;
 mod readme;
@@ -23,7 +24,8 @@ cargo xtask test [--fast | --versions]
                              runs every test; installs servers, browsers and Node if they are missing.
                              --fast: only the tests that need no server
                              --versions: only the conformance suite, on Redis 6.2, the newest PostgreSQL and the system's servers
-cargo xtask ci               format, lints, layering, documentation, then `test`
+cargo xtask ci               format, lints, layering, documentation, then `test`, then `build-time`
+cargo xtask build-time       prints the CPU seconds of a release build from an empty target directory
 cargo xtask tidy             checks the layering and the project's own rules
 cargo xtask tidy --names     lists names that are declared too often or retired
 cargo xtask torture [--seconds N] [--seed S] [--store sqlite|redis|cluster|postgres|all]
@@ -47,6 +49,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["test", "--fast"] => test::run(test::TestScope::WithoutServers),
         ["test", "--versions"] => versions::run(),
         ["ci"] => ci::run(),
+        ["build-time"] => build_time::run(),
         ["tidy"] => tidy::run(),
         ["tidy", "--names"] => tidy::run_names(),
         ["torture", rest @ ..] => torture::run(rest),
