@@ -3,15 +3,14 @@
 -- repeated.
 -- KEYS  jobs, waiters, notices, errands, keyed, target, scheduled, blocked, then the waits of each
 --       job
--- ARGV  channel, queue, number of notices, the notices, then per job: job id, wait id, number of
---       chains, then per chain: its position, and '-' if it is open and the job registered, else
---       the number of its notice
+-- ARGV  one map: channel, queue, notices, jobs: id, wait_id and chains of each. A chain has its
+--       position, and the number of its notice, or none if it is open and the job registered
 -- Returns for each: 0 no longer blocked, 1 still blocked, 2 unblocked, 3 its wait is damaged
 -- (nothing written).
-local shard = shard_context()
-local queue = { kind = 's', name = ARGV[2], target = KEYS[6], scheduled = KEYS[7], blocked = KEYS[8],
+local args, time, out = cmsgpack.unpack(ARGV[1]), now(), {}
+local shard = shard_context(args.channel)
+local queue = { kind = 's', name = args.queue, target = KEYS[6], scheduled = KEYS[7], blocked = KEYS[8],
   jobs = shard.jobs }
-local notices, time, out, i = tonumber(ARGV[3]), now(), {}, 4 + tonumber(ARGV[3])
 expect_shard(shard)
 expect_queue(queue)
 
@@ -28,12 +27,12 @@ local function read_wait(waits)
   return is_sound and wait or nil
 end
 
-local function apply_status(wait, position, status)
+local function apply_status(wait, position, notice)
   local open = redis.call('HGET', wait.key, 'w' .. position)
   if not open then return end
   local known = string.sub(open, 1, 1) == '-'
-  if status ~= '-' then
-    redis.call('HSET', wait.key, 't' .. position, ARGV[3 + tonumber(status)])
+  if notice then
+    redis.call('HSET', wait.key, 't' .. position, notice)
     redis.call('HDEL', wait.key, 'w' .. position)
     wait.open = wait.open - 1
   elseif not known then
@@ -52,30 +51,28 @@ local function with_blockers(wait)
   return string.sub(envelope, 1, last - 1) .. ',"blockers":[' .. table.concat(parts, ',') .. ']}'
 end
 
-local n = 0
-while i <= #ARGV do
-  n = n + 1
-  local id, mark, last = ARGV[i], ARGV[i + 1], i + 2 + 2 * tonumber(ARGV[i + 2])
-  local chain, wait = chain_of(id), nil
+for n, job in ipairs(args.jobs) do
+  local chain, wait = chain_of(job.id), nil
   out[n] = 0
-  if redis.call('HGET', shard.jobs, chain) == 'b ' .. queue.name .. ' ' .. id .. ' ' .. mark then
+  if redis.call('HGET', shard.jobs, chain) == 'b ' .. queue.name .. ' ' .. job.id .. ' ' .. job.wait_id then
     wait = read_wait(KEYS[8 + n])
     if not wait then out[n] = 3 end
   end
   if wait then
-    for arg = i + 3, last, 2 do apply_status(wait, ARGV[arg], ARGV[arg + 1]) end
+    for _, blocker in ipairs(job.chains) do
+      apply_status(wait, int_text(blocker.position), blocker.notice and args.notices[blocker.notice])
+    end
     out[n] = wait.open <= 0 and 2 or 1
-    if wait.unknown <= 0 then redis.call('ZREM', shard.errands, 'w ' .. mark) end
+    if wait.unknown <= 0 then redis.call('ZREM', shard.errands, 'w ' .. job.wait_id) end
     if out[n] == 2 then
       local envelope = with_blockers(wait)
-      redis.call('ZREM', queue.blocked, id .. ' ' .. mark)
+      redis.call('ZREM', queue.blocked, job.id .. ' ' .. job.wait_id)
       redis.call('DEL', wait.key)
       put_job(queue, chain, true, envelope, wait.at, time)
     else
       redis.call('HSET', wait.key, 'open', int_text(wait.open), 'unknown', int_text(wait.unknown))
     end
   end
-  i = last + 1
 end
 announce_earlier(queue, shard.channel)
 return out

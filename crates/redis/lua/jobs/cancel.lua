@@ -1,18 +1,18 @@
 -- Cancels a job that is still where the index said.
 -- KEYS  the KEYS of a job location: jobs, waiters, notices, errands, keyed, target, scheduled,
 --       blocked, dlq, cancelled, lock, running, dropped, record, waits
--- ARGV  the ARGV of a job location: channel, job id, the index value as read ('' for an untracked
---       job), location (its first letter), reference (entry or member), group; the ARGV of a run
---       context; the event for a removed activity: the JSON before and after the number
+-- ARGV  one map: a job location (see `locate`), context, removed_event (for a removed activity: the
+--       JSON before and after the number)
 -- Returns 'removed', 'requested' or 'moved'; then the outbox entries; then, after '', the
 -- registrations of a blocked job.
-local queue, shard, location = locate()
-local ctx = run_context(shard, 7)
-local event = removal_event(ctx, queue.chain, { ctx.read(), ctx.read() })
+local args = cmsgpack.unpack(ARGV[1])
+local queue, shard, location = locate(args)
+local ctx = run_context(shard, args.context)
+local event = removal_event(ctx, queue.chain, args.removed_event)
 if not location.is_there() then return { 'moved' } end
 if location.letter == 's' and pending_entry(queue.target, queue.group, location.reference)
   or location.letter == 'l' and redis.call('EXISTS', queue.lock) == 1 then
-  redis.call('HSET', queue.cancelled, location.indexed ~= '' and queue.chain or location.reference, 1)
+  redis.call('HSET', queue.cancelled, location.indexed and queue.chain or location.reference, 1)
   notify(shard.channel, 'cancel ' .. location.current())
   return { 'requested' }
 end

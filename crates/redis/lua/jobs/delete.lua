@@ -2,18 +2,16 @@
 -- waits for it.
 -- KEYS  the KEYS of a job location: jobs, waiters, notices, errands, keyed, target, scheduled,
 --       blocked, dlq, cancelled, lock, running, dropped, record, waits
--- ARGV  the ARGV of a job location: channel, chain id, the index value as read ('' for an untracked
---       job), location (its first letter; '' if only the record is left), reference (entry or
---       member), group
+-- ARGV  one map: a job location (see `locate`)
 -- Returns 'deleted' or 'moved'; then the outbox entries; then, after '', the registrations of a
 -- blocked job. Or 'awaited' and the first waiter.
-local queue, shard, location = locate()
+local queue, shard, location = locate(cmsgpack.unpack(ARGV[1]))
 if not location.is_there() then return { 'moved' } end
 local waiter = first_waiter(shard, queue.chain)
 -- Waiters that are about to be notified no longer count: their notice is kept apart from the chain.
 if waiter and redis.call('HEXISTS', shard.notices, queue.chain) == 0 then return { 'awaited', waiter } end
 local job, registered = queue.chain, {}
-if location.letter ~= '' then
+if location.letter then
   job = location.current()
   local taken
   taken, registered = remove_job_at(queue, shard, location.letter, location.reference)

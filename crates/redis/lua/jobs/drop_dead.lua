@@ -1,15 +1,16 @@
 -- Deletes dead letters, each with its chain.
 -- KEYS  jobs, waiters, notices, errands, keyed, dlq
--- ARGV  channel, then per dead letter: entry, job id
+-- ARGV  one map: channel, letters: entry and job of each
 -- Returns how many were deleted, then the outbox entries.
-local shard, dropped = shard_context(), 0
+local args, dropped = cmsgpack.unpack(ARGV[1]), 0
+local shard = shard_context(args.channel)
 expect_shard(shard)
-for i = 2, #ARGV, 2 do
-  if redis.call('XDEL', KEYS[6], ARGV[i]) == 1 then
-    local chain = chain_of(ARGV[i + 1])
+for _, letter in ipairs(args.letters) do
+  if redis.call('XDEL', KEYS[6], letter.entry) == 1 then
+    local chain = chain_of(letter.job)
     -- The index may have another job under this id.
     local indexed = redis.call('HGET', shard.jobs, chain)
-    if not indexed or string.sub(indexed, -#ARGV[i] - 1) == ' ' .. ARGV[i] then
+    if not indexed or string.sub(indexed, -#letter.entry - 1) == ' ' .. letter.entry then
       redis.call('HDEL', shard.jobs, chain)
       close_chain(shard, chain, '', 0)
     end

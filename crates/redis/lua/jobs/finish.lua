@@ -8,7 +8,7 @@
 --       record: ms for which it is kept, record
 -- Returns 1 if all were held and the outbox is empty, else for each entry 1 held or 0 lost; then
 -- the outbox entries.
-local shard, stream, cancelled = shard_context(), KEYS[6], KEYS[7]
+local shard, stream, cancelled = shard_context(ARGV[1]), KEYS[6], KEYS[7]
 local group, n, m, r = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local chains, records = n + 5, n + m + 4
 local tied = m > 0 and redis.call('EXISTS', shard.waiters, shard.keyed) > 0

@@ -1,14 +1,14 @@
 -- Removes orphans from the index: jobs that are neither in the list, which is empty, nor running.
 -- KEYS  jobs, waiters, notices, errands, keyed, list, running
--- ARGV  channel, queue, then chains
+-- ARGV  one map: channel, queue, chains
 -- Returns how many were removed, then the outbox entries.
-local shard, forgotten = shard_context(), 0
+local args, forgotten = cmsgpack.unpack(ARGV[1]), 0
+local shard = shard_context(args.channel)
 expect_shard(shard)
 expect_type(KEYS[7], 'hash')
 if redis.call('LLEN', KEYS[6]) > 0 then return { 0 } end
-for i = 3, #ARGV do
-  local chain = ARGV[i]
-  if redis.call('HGET', shard.jobs, chain) == 'l ' .. ARGV[2]
+for _, chain in ipairs(args.chains) do
+  if redis.call('HGET', shard.jobs, chain) == 'l ' .. args.queue
     and redis.call('HEXISTS', KEYS[7], chain) == 0 then
     redis.call('HDEL', shard.jobs, chain)
     close_chain(shard, chain, '', 0)

@@ -2,16 +2,13 @@
 -- of all queues, so that a call costs the same however many there are. Skips damaged keys, so that
 -- they do not prevent the rescue of other queues' jobs. Writes nothing.
 -- KEYS  jobs, queues
--- ARGV  cursor of the page ('0' at first), its approximate size; the consumer group; then, per
---       queue with its own group: queue, group; then ''; then the lease in ms that counts in the
---       given queues for a consumer without one; then the given queues as members of `queues`
+-- ARGV  one map: cursor of the page ('0' at first), page_size (approximate), group, groups (of queues
+--       with their own one), the given queues as members of `queues`, and lease: the one in ms that
+--       counts in these for a consumer without one
 -- Returns the time in ms, the next cursor, then the queues as members of `queues`.
-local cursor, page_size, group = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local out, groups, shortest, seen, i = { int_text(now()) }, {}, {}, {}, 4
-while ARGV[i] ~= '' do
-  groups[ARGV[i]] = ARGV[i + 1]
-  i = i + 2
-end
+local args = cmsgpack.unpack(ARGV[1])
+local cursor, page_size = args.cursor, args.page_size
+local out, shortest, seen = { int_text(now()), cursor }, {}, {}
 
 local function is_late(stream, group, shortest_lease)
   local pending = redis.pcall('XPENDING', stream, group, '-', '+', 1)
@@ -47,15 +44,14 @@ local function check_queue(member)
   seen[member] = true
   local kind, name = string.sub(member, 1, 1), string.sub(member, 3)
   local key = target_key(kind, name)
-  if kind == 's' and is_late(key, groups[name] or group, shortest[member]) or kind == 'l'
+  if kind == 's' and is_late(key, args.groups[name] or args.group, shortest[member]) or kind == 'l'
     and has_expired_lock(key) then
     out[#out + 1] = member
   end
 end
 
-for k = i + 2, #ARGV do shortest[ARGV[k]] = tonumber(ARGV[i + 1]) end
-out[2] = cursor
-for k = i + 2, #ARGV do check_queue(ARGV[k]) end
+for _, member in ipairs(args.queues) do shortest[member] = args.lease end
+for _, member in ipairs(args.queues) do check_queue(member) end
 -- A page of a set from which much was removed may be nearly empty.
 for _ = 1, 4 do
   local page = redis.call('SSCAN', KEYS[2], cursor, 'COUNT', page_size)

@@ -1,11 +1,10 @@
 -- Moves dead letters back to their queue, each atomically. An entry that holds another letter
 -- stays.
 -- KEYS  target, dlq, jobs
--- ARGV  kind ('s' or 'l'), queue, then per letter: entry, job id, letter, tracked ('1' or '0'),
---       envelope
+-- ARGV  one map: kind ('s' or 'l'), queue, letters: entry, job, letter, tracked and envelope of each
 -- Returns how many moved.
-local queue = { kind = ARGV[1], name = ARGV[2], target = KEYS[1], jobs = KEYS[3], dlq = KEYS[2] }
-local moved = 0
+local args, moved = cmsgpack.unpack(ARGV[1]), 0
+local queue = { kind = args.kind, name = args.queue, target = KEYS[1], jobs = KEYS[3], dlq = KEYS[2] }
 expect_type(queue.target, queue.kind == 's' and 'stream' or 'list')
 expect_type(queue.dlq, 'stream')
 expect_type(queue.jobs, 'hash')
@@ -16,17 +15,17 @@ local function holds(entry, letter)
   end
   return false
 end
-for i = 3, #ARGV, 5 do
-  if holds(ARGV[i], ARGV[i + 2]) then
-    redis.call('XDEL', queue.dlq, ARGV[i])
-    local chain = chain_of(ARGV[i + 1])
+for _, dead in ipairs(args.letters) do
+  if holds(dead.entry, dead.letter) then
+    redis.call('XDEL', queue.dlq, dead.entry)
+    local chain = chain_of(dead.job)
     -- The index may have another job under this id: the run that this letter's message was to
     -- start.
     local indexed = redis.call('HGET', queue.jobs, chain)
     local ours = string.sub(queue.name, 1, 9) ~= 'workflow/'
-    if indexed then ours = string.sub(indexed, -#ARGV[i] - 1) == ' ' .. ARGV[i] end
+    if indexed then ours = string.sub(indexed, -#dead.entry - 1) == ' ' .. dead.entry end
     if ours then redis.call('HDEL', queue.jobs, chain) end
-    put_job(queue, chain, ours and ARGV[i + 3] == '1', ARGV[i + 4], 0, 0)
+    put_job(queue, chain, ours and dead.tracked, dead.envelope, 0, 0)
     moved = moved + 1
   end
 end

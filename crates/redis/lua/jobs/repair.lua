@@ -3,13 +3,14 @@
 -- their waiters are notified of a removal, and a run whose task is lost gets another. Checks a
 -- bounded number.
 -- KEYS  jobs, waiters, notices, errands, keyed
--- ARGV  channel, the ARGV of a run context, the event for a removed activity: the JSON before and
---       after the number; then what to check: 'chains' and chains; 'index', a cursor and a page
---       size; 'stream', a queue, the entry to start after and a page size
+-- ARGV  one map: channel, context, removed_event (for a removed activity: the JSON before and after
+--       the number), and what to check: chains; or cursor and page_size of the index; or a queue,
+--       after (the entry to start after, if any) and page_size
 -- Returns how many were forgotten or deleted, where to continue ('' if done), then the outbox
 -- entries.
-local ctx = run_context(shard_context(), 2)
-local says, scope, lost, noted, next_position = { ctx.read(), ctx.read() }, ctx.read(), {}, {}, ''
+local args = cmsgpack.unpack(ARGV[1])
+local ctx = run_context(shard_context(args.channel), args.context)
+local lost, noted, next_position = {}, {}, ''
 
 -- How far the stream of a queue has been read; asked once.
 local function read_up_to(queue)
@@ -50,7 +51,7 @@ local function add_lost(job)
     if noted[job.chain] then return end
     noted[job.chain] = true
     local run, part = run_part(job.chain)
-    job.told = removal_event(ctx, job.chain, says)
+    job.told = removal_event(ctx, job.chain, args.removed_event)
     job.run = part == 'task' and load_run(ctx, run) or nil
   end
   lost[#lost + 1] = job
@@ -80,28 +81,26 @@ end
 -- A damaged key must not prevent the check of others; its own jobs stay as they are.
 local function check_safely(chain, indexed) pcall(check_job, chain, indexed) end
 
-if scope == 'chains' then
-  while ctx.has_more() do
-    local chain = ctx.read()
+if args.chains then
+  for _, chain in ipairs(args.chains) do
     local indexed = redis.call('HGET', ctx.shard.jobs, chain)
     if indexed then check_job(chain, indexed) end
   end
-elseif scope == 'index' then
-  local page = redis.call('HSCAN', ctx.shard.jobs, ctx.read(), 'COUNT', ctx.read())
+elseif args.cursor then
+  local page = redis.call('HSCAN', ctx.shard.jobs, args.cursor, 'COUNT', args.page_size)
   for i = 1, #page[2], 2 do check_safely(page[2][i], page[2][i + 1]) end
   if page[1] ~= '0' then next_position = page[1] end
 else
-  local queue, from, page_size, seen, bytes, page = queue_keys(ctx, 's', ctx.read()), ctx.read(),
-    tonumber(ctx.read()), 0, 0, nil
+  local queue, from, seen, bytes, page = queue_keys(ctx, 's', args.queue), args.after, 0, 0, nil
   expect_type(queue.cancelled, 'hash')
   repeat
-    page = redis.call('XRANGE', queue.target, from == '' and '-' or '(' .. from, read_up_to(queue).at,
+    page = redis.call('XRANGE', queue.target, from and '(' .. from or '-', read_up_to(queue).at,
       'COUNT', ENTRIES_PER_READ)
     for _, entry in ipairs(page) do
       from, seen, bytes = entry[1], seen + 1, bytes + #(entry[2][2] or '')
       if is_done(queue, entry[1]) then add_lost(entry_of(queue, entry)) end
     end
-  until #page < ENTRIES_PER_READ or seen >= page_size or bytes > 1048576
+  until #page < ENTRIES_PER_READ or seen >= args.page_size or bytes > 1048576
   if #page == ENTRIES_PER_READ then next_position = from end
 end
 for _, job in ipairs(lost) do

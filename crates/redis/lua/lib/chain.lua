@@ -1,21 +1,28 @@
 -- For scripts that continue chains as well as end them; loaded after `close.lua`. Contains:
--- blocking a job, applying a settlement, and removing a job from its location. The KEYS and ARGV
--- are described in `close.lua` and at each function.
+-- blocking a job, applying a change, and removing a job from its location. The KEYS are described in
+-- `close.lua`.
 
--- Makes a job wait for other chains. `job` has id, chain, mark (the id of this wait), waits (key),
--- envelope, at, origin ('new' or 'next') and after: a list of { how, value }. `how` is 'here' or
--- 'away' with a chain, or 'told' with the notice of a closed chain. An open chain of this shard is
--- registered with at once; the outbox registers the others.
+-- Fails if a key holds the wrong type; checked once per key.
+local expected = {}
+local function expect_once(key, kind)
+  if not expected[key] then expect_type(key, kind) end
+  expected[key] = true
+end
+
+-- Makes a job wait for other chains. `job` has id, chain, wait_id, waits (key), envelope, at, origin
+-- ('new' or 'next') and blockers: a list of { how, value }. `how` is 'here' or 'away' with a chain,
+-- or 'told' with the notice of a closed chain. An open chain of this shard is registered with at
+-- once; the outbox registers the others.
 local function block_job(queue, shard, job, time)
   local open, unknown = 0, 0
-  for i, blocker in ipairs(job.after) do
-    local how, value = blocker[1], blocker[2]
+  for i, blocker in ipairs(job.blockers) do
+    local how, value = blocker.how, blocker.value
     if how == 'told' then
       redis.call('HSET', job.waits, 't' .. i, value)
     else
       local known = how == 'here' and is_open(shard, value)
       if known then
-        local waiter = value .. ' ' .. job.mark .. ' ' .. i .. ' ' .. queue.name .. ' ' .. job.id
+        local waiter = value .. ' ' .. job.wait_id .. ' ' .. i .. ' ' .. queue.name .. ' ' .. job.id
         redis.call('ZADD', shard.waiters, 0, waiter)
       end
       open, unknown = open + 1, unknown + (known and 0 or 1)
@@ -23,87 +30,105 @@ local function block_job(queue, shard, job, time)
     end
   end
   redis.call('HSET', job.waits, 'job', job.id, 'queue', queue.name, 'envelope', job.envelope, 'at',
-    int_text(job.at),
-    'origin', job.origin, 'of', #job.after, 'open', open, 'unknown', unknown)
-  redis.call('ZADD', queue.blocked, int_text(time), job.id .. ' ' .. job.mark)
-  redis.call('HSET', shard.jobs, job.chain, 'b ' .. queue.name .. ' ' .. job.id .. ' ' .. job.mark)
-  if unknown > 0 then add_outbox(shard, 'w ' .. job.mark) end
+    int_text(job.at), 'origin', job.origin, 'of', #job.blockers, 'open', open, 'unknown', unknown)
+  redis.call('ZADD', queue.blocked, int_text(time), job.id .. ' ' .. job.wait_id)
+  redis.call('HSET', shard.jobs, job.chain, 'b ' .. queue.name .. ' ' .. job.id .. ' ' .. job.wait_id)
+  if unknown > 0 then add_outbox(shard, 'w ' .. job.wait_id) end
+end
+
+-- Returns a queue where a chain continues: one for each name, because it collects what to announce.
+local function open_next_queue(shard, queue)
+  local known = shard.next_queues[queue.name]
+  if known then return known end
+  local opened = { kind = 's', name = queue.name, target = KEYS[queue.target],
+    scheduled = KEYS[queue.scheduled], blocked = KEYS[queue.blocked], jobs = shard.jobs }
+  expect_queue(opened)
+  shard.next_queues[queue.name] = opened
+  return opened
+end
+
+-- Registers the queues where chains continue, and announces their jobs.
+local function register_next_queues(shard, queues)
+  for name, queue in pairs(shard.next_queues) do
+    redis.call('SADD', queues, 's ' .. name)
+    announce_earlier(queue, shard.channel)
+  end
+end
+
+-- A change is a map with job, chain, op, the entry of a stream job, `lost` if its worker lost it, and
+--   finish: record, keep (ms) and record_key, or none of them
+--   bury: letter       requeue: envelope, due, tracked
+--   continue: envelope, due, and next_queue with name, target, scheduled and blocked; if the next job
+--     waits, also next_job, wait_id, waits (key) and blockers
+-- Keys are given by their number in KEYS. Call this before the first write: it fails if a key that
+-- the change is going to write has the wrong type.
+local function check_change(queue, shard, change)
+  change.chain = chain_of(change.job)
+  if change.next_queue then change.next_queue = open_next_queue(shard, change.next_queue) end
+  local target = change.next_queue or queue
+  if change.op == 'bury' then expect_once(queue.dlq, 'stream') end
+  if change.due and change.due ~= '' then expect_once(target.scheduled, 'zset') end
+  if change.wait_id then
+    expect_shard(shard)
+    expect_once(target.blocked, 'zset')
+    expect_type(KEYS[change.waits], 'hash')
+  end
 end
 
 -- Whether the index has another location under the entry's id: another program may have reused the
 -- id of a job.
-local function is_foreign_entry(queue, shard, settlement)
-  local indexed = settlement.entry and redis.call('HGET', shard.jobs, settlement.chain)
-  return indexed and indexed ~= 's ' .. queue.name .. ' ' .. settlement.entry
+local function is_foreign_entry(queue, shard, change)
+  local indexed = change.entry and redis.call('HGET', shard.jobs, change.chain)
+  return indexed and indexed ~= 's ' .. queue.name .. ' ' .. change.entry
 end
 
--- Applies a change to a job whose lease has been given up. `settlement` has id, chain, op
--- ('finish', 'requeue', 'bury', 'continue' or 'block'), data, due, record (key), entry for a
--- stream, and lost if its worker lost it. A cancelled job is removed instead of continued.
-local function apply_change(queue, shard, settlement)
-  local is_foreign = is_foreign_entry(queue, shard, settlement)
--- Under its chain, or under its entry if the job is not in the index.
-  local noted = is_foreign and settlement.entry or settlement.chain
-  local cancelled = redis.call('HDEL', queue.cancelled, noted, settlement.entry or noted) > 0
-  local goes_on = not cancelled and (settlement.op == 'requeue' or settlement.op == 'continue'
-    or settlement.op == 'block')
-  if goes_on then
+local function bury_job(queue, shard, change, is_foreign)
+  if is_foreign then
+    redis.call('XADD', queue.dlq, '*', 'data', change.letter)
+    return
+  end
+  local old = redis.call('HGET', shard.jobs, change.chain)
+  local dead = queue.kind == 's' and 'd ' or 'D '
+  local before = old and string.match(old, '^' .. dead .. '[^ ]+ (.+)$')
+  if before then redis.call('XDEL', queue.dlq, before) end
+  local entry = redis.call('XADD', queue.dlq, '*', 'data', change.letter)
+  redis.call('HSET', shard.jobs, change.chain, dead .. queue.name .. ' ' .. entry)
+  shard.ended[#shard.ended + 1] = 'finished ' .. change.chain
+end
+
+local function continue_chain(shard, change, at, time)
+  if not change.wait_id then
+    put_job(change.next_queue, change.chain, true, change.envelope, at, time)
+    return
+  end
+  block_job(change.next_queue, shard, { id = change.next_job, chain = change.chain,
+    wait_id = change.wait_id, waits = KEYS[change.waits], envelope = change.envelope, at = at,
+    origin = 'next', blockers = change.blockers }, time)
+end
+
+-- Applies a change to a job whose lease has been given up. A cancelled job is removed instead of
+-- continued.
+local function apply_change(queue, shard, change)
+  local is_foreign = is_foreign_entry(queue, shard, change)
+  -- Under its chain, or under its entry if the job is not in the index.
+  local noted = is_foreign and change.entry or change.chain
+  local cancelled = redis.call('HDEL', queue.cancelled, noted, change.entry or noted) > 0
+  if change.op == 'bury' then return bury_job(queue, shard, change, is_foreign) end
+  if change.op ~= 'finish' and not cancelled then
     local time = now()
-    local at = due_at(settlement.due, time)
-    if settlement.op == 'requeue' then
-      put_job(queue, settlement.chain, settlement.tracked and not is_foreign, settlement.data, at, time)
-    elseif settlement.op == 'continue' then
-      put_job(queue.next, settlement.chain, true, settlement.data, at, time)
-    else
-      block_job(queue.next, shard, { id = settlement.next, chain = settlement.chain, mark = settlement.mark,
-        waits = settlement.waits, envelope = settlement.data, at = at,
-        origin = 'next', after = settlement.after }, time)
-    end
-  elseif settlement.op == 'bury' and is_foreign then
-    redis.call('XADD', queue.dlq, '*', 'data', settlement.data)
-  elseif settlement.op == 'bury' then
-    local old = redis.call('HGET', shard.jobs, settlement.chain)
-    local dead = queue.kind == 's' and 'd ' or 'D '
-    local before = old and string.match(old, '^' .. dead .. '[^ ]+ (.+)$')
-    if before then redis.call('XDEL', queue.dlq, before) end
-    local entry = redis.call('XADD', queue.dlq, '*', 'data', settlement.data)
-    redis.call('HSET', shard.jobs, settlement.chain, dead .. queue.name .. ' ' .. entry)
-    shard.ended[#shard.ended + 1] = 'finished ' .. settlement.chain
-  else
-    local kept = settlement.op == 'finish' and settlement.data ~= ''
-    if not is_foreign then redis.call('HDEL', shard.jobs, settlement.chain) end
-    if kept then
-      redis.call('SET', settlement.record, settlement.data, 'PX', settlement.due)
-    end
--- A job may have waiters if it leaves a record, was cancelled instead of continued, or lost its
--- worker.
-    if kept or cancelled or settlement.lost then
-      shard.ended[#shard.ended + 1] = 'finished ' .. settlement.chain
-    end
-    if not is_foreign then
-      close_chain(shard, settlement.chain, kept and settlement.data or '', kept and tonumber(settlement.due)
-        or 0)
-    end
+    local at = due_at(change.due, time)
+    if change.op == 'continue' then return continue_chain(shard, change, at, time) end
+    return put_job(queue, change.chain, change.tracked and not is_foreign, change.envelope, at, time)
   end
-end
-
--- Reads a change from ARGV[i] and KEYS[k] on. Call it before the first write. ARGV: job id, tracked
--- ('1' or '0'), op, data, due (for a record: how long it is kept) and, if op is 'block', the next
--- job's id, its wait id, the number of blockers, then per blocker: how, chain. KEYS: record and, if
--- op is 'block', waits. Returns the change and where the next one begins.
-local function read_change(i, k)
-  local settlement = { id = ARGV[i], chain = chain_of(ARGV[i]), tracked = ARGV[i + 1] == '1',
-    op = ARGV[i + 2],
-    data = ARGV[i + 3], due = ARGV[i + 4], record = KEYS[k] }
-  i, k = i + 5, k + 1
-  if settlement.op == 'block' then
-    settlement.next, settlement.mark, settlement.after, settlement.waits = ARGV[i], ARGV[i + 1], {}, KEYS[k]
-    expect_type(settlement.waits, 'hash')
-    local last = i + 2 + 2 * tonumber(ARGV[i + 2])
-    for n = i + 3, last, 2 do settlement.after[#settlement.after + 1] = { ARGV[n], ARGV[n + 1] } end
-    i, k = last + 1, k + 1
+  local record = change.record
+  if not is_foreign then redis.call('HDEL', shard.jobs, change.chain) end
+  if record then redis.call('SET', KEYS[change.record_key], record, 'PX', change.keep) end
+  -- A job may have waiters if it leaves a record, was cancelled instead of continued, or lost its
+  -- worker.
+  if record or cancelled or change.lost then
+    shard.ended[#shard.ended + 1] = 'finished ' .. change.chain
   end
-  return settlement, i, k
+  if not is_foreign then close_chain(shard, change.chain, record or '', change.keep or 0) end
 end
 
 -- Fails if a key that `remove_job_at` touches holds the wrong type.
@@ -155,7 +180,7 @@ local function remove_job_at(queue, shard, letter, reference)
     redis.call('HDEL', queue.running, queue.id)
     return 'running', {}
   end
--- Removing it from the middle of a list costs a walk, so the pop that finds it drops it instead.
+  -- Removing it from the middle of a list costs a walk, so the pop that finds it drops it instead.
   drop_copy(queue.dropped, queue.chain)
   return 'waiting', {}
 end

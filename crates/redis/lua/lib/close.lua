@@ -1,6 +1,5 @@
 -- For scripts that end chains; loaded after `queue.lua`. Such scripts begin with
 -- KEYS  jobs, waiters, notices, errands, keyed: the shared keys of a shard
--- ARGV  the channel
 -- Work that cannot happen in the same script, because it concerns another shard or very many jobs,
 -- is an entry of the outbox (key `errands`). The script adds the entry, its caller processes it at
 -- once, and any process that promotes jobs processes it if the caller dies:
@@ -15,10 +14,11 @@
 -- `outbox.rs`.
 local GRACE = 2000
 
--- `outbox` collects the entries that a script adds, `ended` the wake-ups about ended jobs.
-local function shard_context()
+-- `outbox` collects the entries that a script adds, `ended` the wake-ups about ended jobs,
+-- `next_queues` where chains continue.
+local function shard_context(channel)
   return { jobs = KEYS[1], waiters = KEYS[2], notices = KEYS[3], errands = KEYS[4], keyed = KEYS[5],
-    channel = ARGV[1], outbox = {}, ended = {} }
+    channel = channel, outbox = {}, ended = {}, next_queues = {} }
 end
 
 -- Adds an outbox entry, for the caller at once and for any promoter after the grace period.

@@ -2,27 +2,25 @@
 -- with
 -- KEYS  jobs, waiters, notices, errands, keyed, target, scheduled, blocked, dlq, cancelled, lock,
 --       running, dropped, record, waits: those of the location where the job was seen
--- ARGV  channel, job id, the index value as read ('' for an untracked job), location (its first
---       letter), reference (entry or member), group
+-- ARGV  one map with channel, job, group, the location's letter (none if only the record is left),
+--       its reference (entry or member), and the index value as read (none for an untracked job)
 
 -- Returns the queue, the shard and the location.
-local function locate()
-  local shard = shard_context()
-  local queue = { id = ARGV[2], chain = chain_of(ARGV[2]), group = ARGV[6], target = KEYS[6],
-    scheduled = KEYS[7],
-    blocked = KEYS[8], dlq = KEYS[9], cancelled = KEYS[10], lock = KEYS[11], running = KEYS[12],
-      dropped = KEYS[13],
-    waits = KEYS[15] }
-  local location = { indexed = ARGV[3], letter = ARGV[4], reference = ARGV[5] }
+local function locate(args)
+  local shard = shard_context(args.channel)
+  local queue = { id = args.job, chain = chain_of(args.job), group = args.group, target = KEYS[6],
+    scheduled = KEYS[7], blocked = KEYS[8], dlq = KEYS[9], cancelled = KEYS[10], lock = KEYS[11],
+    running = KEYS[12], dropped = KEYS[13], waits = KEYS[15] }
+  local location = { indexed = args.indexed, letter = args.letter, reference = args.reference }
   expect_shard(shard)
   expect_type(queue.cancelled, 'hash')
-  if location.letter ~= '' then expect_location(queue, shard, location.letter) end
--- An untracked job is there if its entry is.
+  if location.letter then expect_location(queue, shard, location.letter) end
+  -- An untracked job is there if its entry is.
   function location.is_there()
-    return location.indexed == '' or redis.call('HGET', shard.jobs, queue.chain) == location.indexed
+    return not location.indexed or redis.call('HGET', shard.jobs, queue.chain) == location.indexed
   end
--- The id of the chain's current job. A stream entry's envelope has it. Elsewhere the job is not
--- running, or it is the only one of its chain.
+  -- The id of the chain's current job. A stream entry's envelope has it. Elsewhere the job is not
+  -- running, or it is the only one of its chain.
   function location.current()
     if location.letter ~= 's' then return queue.id end
     local found = redis.call('XRANGE', queue.target, location.reference, location.reference)[1]

@@ -1,8 +1,7 @@
 -- For scripts about runs; loaded after `stream_position.lua`. Such scripts begin with
 -- KEYS  jobs, waiters, notices, errands, keyed: the shared keys of a shard
--- ARGV  channel; later, after the script's own, the ARGV of a run context: maximum events of a
---       task, maximum bytes, letters of timers, the default group, number of queues with another
---       group, then per such queue: name, group
+-- ARGV  one map with the channel, and the context of runs: max_events and max_bytes of a task, the
+--       letters of timers, the default group, and the groups of queues with another one
 -- The other keys depend on the runs and on the index, so scripts build them as `keys.rs` does. All
 -- of them are in the shard.
 -- Effects of a commit beyond a bounded number are *pending*: staged before it, owned by the run
@@ -18,30 +17,16 @@ local TIMERS = PREFIX .. 'timers'
 -- How many timers of a run one script drops; the rest is pending.
 local MAX_TIMERS = 256
 
--- Returns the context of a script. `read` reads ARGV one by one after the context's own arguments.
-local function run_context(shard, i)
-  local ctx = { shard = shard, time = now(), most = tonumber(ARGV[i]), bytes = tonumber(ARGV[i + 1]),
-    letters = ARGV[i + 2],
-    group = ARGV[i + 3], groups = {}, queues = {}, runs = {}, changed = {}, sooner = {}, expected = {} }
-  local at = i + 4 + 2 * tonumber(ARGV[i + 4])
-  for n = i + 5, at, 2 do ctx.groups[ARGV[n]] = ARGV[n + 1] end
-  function ctx.read()
-    at = at + 1
-    return ARGV[at]
-  end
-  function ctx.has_more() return at < #ARGV end
+-- Returns the context of a script.
+local function run_context(shard, settings)
+  local ctx = { shard = shard, time = now(), max_events = settings.max_events,
+    max_bytes = settings.max_bytes, letters = settings.letters, group = settings.group,
+    groups = settings.groups, queues = {}, runs = {}, changed = {}, sooner = {} }
   expect_type(shard.jobs, 'hash')
-  expect_type(TIMERS, 'zset')
   -- No job waits for a chain and none has a key, so the end of a job concerns no other.
   ctx.tied = redis.call('EXISTS', shard.waiters, shard.keyed) > 0
   if ctx.tied then expect_shard(shard) end
   return ctx
-end
-
--- Fails if a key holds the wrong type; checked once per key.
-local function expect_once(ctx, key, kind)
-  if not ctx.expected[key] then expect_type(key, kind) end
-  ctx.expected[key] = true
 end
 
 -- Names that a route must not have: suffixes of the keys of the workflow's own queue. Also in
@@ -132,6 +117,7 @@ local function load_run(ctx, id)
   if ctx.runs[id] then return ctx.runs[id] end
   local state = read_state(id)
   if not state then return state end
+  expect_once(TIMERS, 'zset')
   queue_keys(ctx, 's', state.queue)
   ctx.runs[id] = run_keys(id, state)
   return ctx.runs[id]
@@ -192,13 +178,13 @@ end
 
 -- Returns the new events of a run: a list of { position, data }, up to the size limit of a task.
 local function new_events(ctx, run)
-  local out, bytes = {}, ctx.bytes
+  local out, bytes = {}, ctx.max_bytes
   each_entry(run, run.state.cursor + 1, '+', function(position, kind, data)
     if kind ~= 'commit' then
       out[#out + 1] = { position, data }
       bytes = bytes - #data
     end
-    return #out < ctx.most and bytes > 0
+    return #out < ctx.max_events and bytes > 0
   end)
   return out
 end
@@ -307,8 +293,8 @@ local function add_pending_effect(ctx, run, effect)
 end
 
 local function expect_pending(ctx, id)
-  expect_once(ctx, ctx.shard.errands, 'zset')
-  expect_once(ctx, PREFIX .. 'effects:' .. id, 'list')
+  expect_once(ctx.shard.errands, 'zset')
+  expect_once(PREFIX .. 'effects:' .. id, 'list')
 end
 
 -- Drops all timers of a run. Very many are dropped later; those that come due meanwhile are
@@ -324,27 +310,22 @@ end
 
 -- ---- deliveries
 
--- ARGV: run, kind, entry, delivery id ('' if none), seq ('' if none)
-local function read_delivery(ctx)
-  local delivery = { run = ctx.read(), kind = ctx.read(), entry = ctx.read(), id = ctx.read(),
-    seq = ctx.read() }
-  load_run(ctx, delivery.run)
-  return delivery
-end
+-- A delivery has run, kind, entry and, if it has them, id and seq. Its run is loaded before the
+-- first write.
 
 -- Returns 'yes', 'again', 'missing', 'damaged' (nothing written), or the status of an ended run.
 local function deliver(ctx, delivery)
   local run = load_run(ctx, delivery.run)
   if not run then return run == nil and 'missing' or 'damaged' end
-  if delivery.id ~= '' then
+  if delivery.id then
     local seen = redis.pcall('ZSCORE', run.seen, delivery.id)
     if seen then return type(seen) == 'string' and 'again' or 'damaged' end
   end
   if not is_running(run) then return run.state.status end
   -- XADD first: a server without memory refuses it, and then nothing has changed.
   if not append_entry(ctx, run, delivery.kind, with_time(delivery.entry, ctx.time)) then return 'damaged' end
-  if delivery.id ~= '' then redis.call('ZADD', run.seen, int_text(ctx.time), delivery.id) end
-  if delivery.seq ~= '' then drop_timer(ctx, run, delivery.seq) end
+  if delivery.id then redis.call('ZADD', run.seen, int_text(ctx.time), delivery.id) end
+  if delivery.seq then drop_timer(ctx, run, delivery.seq) end
   run.wants_task = true
   return 'yes'
 end
@@ -369,14 +350,14 @@ local function is_run_job(id)
   return run_id and not string.match(part, '^%d+$')
 end
 
--- Returns the event for a removed activity; nil if the job is none. `says`: the JSON before and
+-- Returns the delivery for a removed activity; nil if the job is none. `event` has the JSON before and
 -- after the number. Call it before the first write, because it loads the run.
-local function removal_event(ctx, id, says)
+local function removal_event(ctx, id, event)
   local run_id, seq = run_part(id)
   if not run_id or not string.match(seq, '^%d+$') then return nil end
   load_run(ctx, run_id)
-  return { run = run_id, kind = 'answer', id = '', seq = seq,
-    entry = '{"at":' .. int_text(ctx.time) .. ',"event":' .. says[1] .. seq .. says[2] .. '}' }
+  return { run = run_id, kind = 'answer', seq = seq,
+    entry = '{"at":' .. int_text(ctx.time) .. ',"event":' .. event[1] .. seq .. event[2] .. '}' }
 end
 
 -- Locates a job: its queue with what `remove_job_at` needs, the letter and the reference of the
@@ -416,16 +397,15 @@ end
 
 -- ---- effects
 
--- ARGV: number of effects, then per effect a word and
+-- An effect is a list, also where it is stored: a word and
 --   job: kind ('s' or 'l'), queue, id, due, envelope     cancel: id      alarm: seq, due, letter
 --   record: chain, record, ms for which it is kept       drop: seq       alarms: drop all
---   attributes: number, then per attribute: name, value
--- or 'staged', the mark under which they were staged, and their number.
+--   attributes: their number, then name and value of each
 local EFFECT_READERS = {
-  job = function(ctx)
-    local effect = { queue = queue_keys(ctx, ctx.read(), ctx.read()), id = ctx.read(), due = ctx.read(),
-      envelope = ctx.read() }
-    if effect.due ~= '' then expect_once(ctx, effect.queue.scheduled, 'zset') end
+  job = function(ctx, args)
+    local effect = { queue = queue_keys(ctx, args[2], args[3]), id = args[4], due = args[5],
+      envelope = args[6] }
+    if effect.due ~= '' then expect_once(effect.queue.scheduled, 'zset') end
     function effect.act()
       local chain = chain_of(effect.id)
       if redis.call('HEXISTS', ctx.shard.jobs, chain) == 1 or redis.call('EXISTS', PREFIX .. 'job:'
@@ -437,34 +417,31 @@ local EFFECT_READERS = {
     end
     return effect
   end,
-  cancel = function(ctx)
-    local id = ctx.read()
+  cancel = function(ctx, args)
+    local id = args[2]
     -- Checks the keys that it is going to change.
     locate_job(ctx, id)
     return { act = function() cancel_job(ctx, id) end }
   end,
-  alarm = function(ctx)
-    local seq, due, letter = ctx.read(), ctx.read(), ctx.read()
-    expect_once(ctx, TIMERS, 'zset')
+  alarm = function(ctx, args)
+    local seq, due, letter = args[2], args[3], args[4]
+    expect_once(TIMERS, 'zset')
     return { act = function(run) set_timer(ctx, run, seq, int_text(due_at(due, ctx.time)), letter) end }
   end,
-  drop = function(ctx)
-    local seq = ctx.read()
+  drop = function(ctx, args)
+    local seq = args[2]
     return { act = function(run) drop_timer(ctx, run, seq) end }
   end,
-  record = function(ctx)
-    local chain, record, keep = ctx.read(), ctx.read(), ctx.read()
+  record = function(ctx, args)
+    local chain, record, keep = args[2], args[3], args[4]
     return { act = function()
       redis.call('SET', PREFIX .. 'job:' .. chain, record, 'PX', keep)
       notify(ctx.shard.channel, 'finished ' .. chain)
     end }
   end,
-  attributes = function(ctx)
+  attributes = function(_, args)
     local new = {}
-    for _ = 1, tonumber(ctx.read()) do
-      local name = ctx.read()
-      new[name] = ctx.read()
-    end
+    for i = 3, 1 + 2 * tonumber(args[2]), 2 do new[args[i]] = args[i + 1] end
     return { act = function(run)
       for name, value in pairs(new) do run.state.attributes[name] = value end
     end }
@@ -483,17 +460,18 @@ local EFFECT_READERS = {
   end,
 }
 
-local function read_effects(ctx, id)
-  local effects, count = {}, ctx.read()
-  if count == 'staged' then
+-- Reads `items`, or the staging id `staged` and the `count` of staged effects.
+local function read_effects(ctx, id, args)
+  local effects = {}
+  if args.staged then
     expect_pending(ctx, id)
-    effects.staged = PREFIX .. 'staged:' .. ctx.read()
+    effects.staged = PREFIX .. 'staged:' .. args.staged
     expect_type(effects.staged, 'list')
     -- A server that lost some of them may have received the rest since.
-    effects.lost = redis.call('LLEN', effects.staged) ~= tonumber(ctx.read())
+    effects.lost = redis.call('LLEN', effects.staged) ~= args.count
     return effects
   end
-  for i = 1, tonumber(count) do effects[i] = EFFECT_READERS[ctx.read()](ctx) end
+  for i, item in ipairs(args.items) do effects[i] = EFFECT_READERS[item[1]](ctx, item) end
   return effects
 end
 
@@ -510,31 +488,28 @@ end
 
 -- ---- ends
 
--- ARGV: status, output ('' if none), error ('' if none, else with '=' before it), '1' and a
--- delivery if another run is notified, or '0'
-local function read_close(ctx, id)
+-- Checks, before the first write, what `end_run` writes. `close` has status and, if there are any,
+-- output, error and parent: the delivery to the parent run.
+local function check_close(ctx, id, close)
   expect_pending(ctx, id)
   local run = load_run(ctx, id)
-  if run then expect_once(ctx, ENDED .. ':' .. run.state.workflow, 'zset') end
-  local close_args = { status = ctx.read(), output = ctx.read(), error = ctx.read() }
-  if ctx.read() == '1' then close_args.told = read_delivery(ctx) end
-  expect_once(ctx, ENDED, 'zset')
-  expect_once(ctx, WORKFLOWS, 'set')
-  return close_args
+  if run then expect_once(ENDED .. ':' .. run.state.workflow, 'zset') end
+  if close.parent then load_run(ctx, close.parent.run) end
+  expect_once(ENDED, 'zset')
+  expect_once(WORKFLOWS, 'set')
 end
 
-local function end_run(ctx, run, close_args)
+local function end_run(ctx, run, close)
   local state = run.state
-  state.status, state.closed_at = close_args.status, ctx.time
-  if close_args.output ~= '' then state.output = close_args.output end
-  if close_args.error ~= '' then state.error = string.sub(close_args.error, 2) end
+  state.status, state.closed_at = close.status, ctx.time
+  state.output, state.error = close.output or state.output, close.error or state.error
   drop_timers(ctx, run)
   redis.call('ZADD', ENDED, int_text(ctx.time + state.keep_ms), run.id)
   redis.call('ZADD', ENDED .. ':' .. state.workflow, int_text(ctx.time), run.id)
   redis.call('SADD', WORKFLOWS, state.workflow)
   notify(ctx.shard.channel, 'finished ' .. run.task)
   mark_changed(ctx, run)
-  if close_args.told then deliver(ctx, close_args.told) end
+  if close.parent then deliver(ctx, close.parent) end
 end
 
 -- Removes an ended run and all its keys. The type of an unreadable run is unknown, so all are

@@ -3,15 +3,14 @@
 -- group's position, stay, and so do tasks and commands of runs. Runs that wait for a deleted job
 -- are notified.
 -- KEYS  jobs, waiters, notices, errands, keyed
--- ARGV  channel, the ARGV of a run context, then: kind ('s' or 'l'), queue, limit, bytes, the entry
---       to start after ('0-0': the group's position), the last entry to delete, the outbox entry,
---       the event for a removed activity: the JSON before and after the number
+-- ARGV  one map: channel, context, kind ('s' or 'l'), queue, limit, bytes, after (the entry to start
+--       after; '0-0': the group's position), last (the last entry to delete), outbox_entry,
+--       removed_event (for a removed activity: the JSON before and after the number)
 -- Returns how many were deleted, how many were read, and the entry to continue after; then the
 -- outbox entries.
-local ctx = run_context(shard_context(), 2)
-local queue, limit, bytes = queue_keys(ctx, ctx.read(), ctx.read()), tonumber(ctx.read()),
-  tonumber(ctx.read())
-local from, last, outbox_entry, says = ctx.read(), ctx.read(), ctx.read(), { ctx.read(), ctx.read() }
+local args = cmsgpack.unpack(ARGV[1])
+local ctx = run_context(shard_context(args.channel), args.context)
+local queue, limit, bytes, from = queue_keys(ctx, args.kind, args.queue), args.limit, args.bytes, args.after
 local purged, list = queue.target .. ':purged', queue.target .. ':purged:ready'
 local set_apart, popped, ready, count = {}, {}, {}, 0
 expect_shard(ctx.shard)
@@ -27,7 +26,7 @@ local function collector(jobs, read)
     local id = id_in(envelope)
     jobs[#jobs + 1] = { reference = reference, copy = not reference and envelope, chain = id and chain_of(id),
       stays = id and is_run_job(id),
-      told = id and removal_event(ctx, id, says) }
+      told = id and removal_event(ctx, id, args.removed_event) }
     return #envelope
   end
 end
@@ -55,14 +54,14 @@ if queue.kind == 's' then
   if is_later(read, from) then from = read end
   next = from
   read_bounded(limit - #set_apart, bytes, function(_, step)
-    local found = redis.call('XRANGE', queue.target, '(' .. next, last, 'COUNT', step)
+    local found = redis.call('XRANGE', queue.target, '(' .. next, args.last, 'COUNT', step)
     if #found > 0 then next = found[#found][1] end
     return found
   end, collector(ready, function(entry) return entry[1], field(entry, 'data') or entry[2][2] or '' end))
 end
 
 -- Other processes take over an outbox entry that is not extended.
-redis.call('ZADD', ctx.shard.errands, 'XX', int_text(ctx.time + GRACE), outbox_entry)
+redis.call('ZADD', ctx.shard.errands, 'XX', int_text(ctx.time + GRACE), args.outbox_entry)
 for _, job in ipairs(set_apart) do
   if job.stays then
     redis.call('ZADD', queue.scheduled, redis.call('ZSCORE', purged, job.reference), job.reference)

@@ -1,11 +1,11 @@
 -- Applies pending effects of a run in order: a bounded number and size, or one however large. After
 -- the last one the run gets its task.
 -- KEYS  jobs, waiters, notices, errands, keyed
--- ARGV  channel, the ARGV of a run context, then: run, limit, bytes
+-- ARGV  one map: channel, context, run, limit, bytes
 -- Returns 1 if there are more, else 0; then the outbox entries.
-local ctx = run_context(shard_context(), 2)
-local id, limit, bytes = ctx.read(), tonumber(ctx.read()), tonumber(ctx.read())
-local effects, done = {}, 0
+local args = cmsgpack.unpack(ARGV[1])
+local ctx = run_context(shard_context(args.channel), args.context)
+local id, effects, done = args.run, {}, 0
 expect_pending(ctx, id)
 local run = load_run(ctx, id)
 if run == false then return { 0 } end
@@ -15,23 +15,18 @@ if not run or not run.state.pending then
   return { 0 }
 end
 
--- Each effect was staged as its ARGV.
 local function read_staged(packed)
-  local sound, args = pcall(cmsgpack.unpack, packed)
-  if not sound or type(args) ~= 'table' or not EFFECT_READERS[args[1]] then
+  local sound, effect = pcall(cmsgpack.unpack, packed)
+  if not sound or type(effect) ~= 'table' or not EFFECT_READERS[effect[1]] then
     error('WRONGTYPE ' .. run.pending .. ' holds what is no effect instead of effects')
   end
-  local at = 0
-  function ctx.read()
-    at = at + 1
-    return args[at]
-  end
-  effects[#effects + 1] = EFFECT_READERS[ctx.read()](ctx)
+  effects[#effects + 1] = EFFECT_READERS[effect[1]](ctx, effect)
   return #packed
 end
 
-read_bounded(limit, bytes, function(seen, step) return redis.call('LRANGE', run.pending, seen,
-  seen + step - 1) end, read_staged)
+read_bounded(args.limit, args.bytes, function(seen, step)
+  return redis.call('LRANGE', run.pending, seen, seen + step - 1)
+end, read_staged)
 mark_changed(ctx, run)
 for _, effect in ipairs(effects) do
   if effect.act(run) == 'more' then break end

@@ -1,12 +1,13 @@
 -- Completes a job from outside that is still where the index said, whatever its lease, and delivers
 -- an event to a run. Writes nothing if the job has moved or the run is damaged.
 -- KEYS  the KEYS of a job location
--- ARGV  the ARGV of a job location, then those of a run context, then a delivery
+-- ARGV  one map: a job location (see `locate`), context, delivery
 -- Returns 'completed', 'moved' or 'damaged'; then the outbox entries; then, after '', the
 -- registrations of a blocked job.
-local queue, shard, location = locate()
-local ctx = run_context(shard, 7)
-local delivery = read_delivery(ctx)
+local args = cmsgpack.unpack(ARGV[1])
+local queue, shard, location = locate(args)
+local ctx, delivery = run_context(shard, args.context), args.delivery
+local run = load_run(ctx, delivery.run)
 if not location.is_there() then return { 'moved' } end
 
 -- Whether the journal accepts another entry. Appending one would show it, but the job would be
@@ -21,7 +22,6 @@ local function is_sound(run)
   end
 end
 
-local run = load_run(ctx, delivery.run)
 if run == false or run and is_running(run) and not is_sound(run) then return { 'damaged' } end
 local job = location.current()
 local taken, registered = remove_job_at(queue, shard, location.letter, location.reference)

@@ -1,12 +1,12 @@
 -- Reads a part of a journal, up to the entry that reaches a total size. Reads in small steps, so
 -- that entries beyond the limit are not read.
 -- KEYS  events
--- ARGV  first position, maximum number, bytes
+-- ARGV  one map: from (position), limit, bytes
 -- Returns entries as XRANGE does.
-local from, most, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local out = {}
-while #out < most and bytes > 0 do
-  local step = math.min(16, most - #out)
+local args, out = cmsgpack.unpack(ARGV[1]), {}
+local from, limit, bytes = args.from, args.limit, args.bytes
+while #out < limit and bytes > 0 do
+  local step = math.min(16, limit - #out)
   local found = redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', step)
   for _, entry in ipairs(found) do
     if bytes <= 0 then break end

@@ -1,6 +1,7 @@
 -- Stages effects for a later commit. Without that commit they expire.
 -- KEYS  staged
--- ARGV  TTL in ms, then effects, each packed
-redis.call('RPUSH', KEYS[1], unpack(ARGV, 2))
-redis.call('PEXPIRE', KEYS[1], ARGV[1])
+-- ARGV  one map: ttl (ms), effects, each packed as it is stored
+local args = cmsgpack.unpack(ARGV[1])
+redis.call('RPUSH', KEYS[1], unpack(args.effects))
+redis.call('PEXPIRE', KEYS[1], args.ttl)
 return 1

@@ -6,6 +6,7 @@ use tidemill_core::chain::Blocker;
 use tidemill_core::{Error, JobId, Queue, QueueName};
 
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, bytes, int, ints, text};
 use crate::error::unexpected_reply;
 use crate::inspect::record;
@@ -72,6 +73,22 @@ pub(super) struct BlockerUpdate {
     pub(super) statuses: Vec<(u32, BlockerStatus)>,
 }
 
+impl BlockerUpdate {
+    fn to_args(&self) -> NamedArgs {
+        let chain = |(position, status): &(u32, BlockerStatus)| {
+            let notice = match status {
+                BlockerStatus::Open => None,
+                BlockerStatus::Closed(index) => Some(index + 1),
+            };
+            NamedArgs::new().with("position", *position).with("notice", notice)
+        };
+        NamedArgs::new()
+            .with("id", self.job.as_str())
+            .with("wait_id", &self.wait_id)
+            .with("chains", self.statuses.iter().map(chain).collect::<Vec<_>>())
+    }
+}
+
 /// The status of one chain: open and registered, or closed.
 #[derive(Clone, Copy)]
 pub(super) enum BlockerStatus {
@@ -124,23 +141,12 @@ impl RedisStore {
         keys.push(self.keys.scheduled(shard, queue));
         keys.push(self.keys.blocked(shard, queue));
         keys.extend(updates.iter().map(|update| self.keys.waits(shard, &update.wait_id)));
-        let mut call = ScriptCall::new(&self.scripts.notify_blocked, &keys)
-            .arg(self.keys.channel())
-            .arg(queue.name.as_str())
-            .arg(notices.len());
-        notices.iter().for_each(|notice| call.push(&notice[..]));
-        for update in updates {
-            call.push(update.job.as_str());
-            call.push(&update.wait_id);
-            call.push(update.statuses.len());
-            for (position, status) in &update.statuses {
-                call.push(*position);
-                match status {
-                    BlockerStatus::Open => call.push("-"),
-                    BlockerStatus::Closed(number) => call.push(number + 1),
-                }
-            }
-        }
+        let args = NamedArgs::new()
+            .with("channel", self.keys.channel())
+            .with("queue", queue.name.as_str())
+            .with("notices", notices)
+            .with("jobs", updates.iter().map(BlockerUpdate::to_args).collect::<Vec<_>>());
+        let call = ScriptCall::named(&self.scripts.notify_blocked, &keys, &args);
         let reply = ints(self.connections.call(shard, call).await?, "notify_blocked")?;
         // The others have been notified; the outbox entry notifies this one again.
         if let Some(damaged) = reply.iter().position(|&state| state == DAMAGED_WAIT) {

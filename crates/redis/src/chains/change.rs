@@ -2,19 +2,30 @@
 
 use futures_util::future::try_join_all;
 use tidemill_core::settle::Change;
+use tidemill_core::store::runs::Effect;
 use tidemill_core::{Envelope, Error, Guarantee, JobId, Queue};
 
 use super::linked_job::LinkedJob;
-use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::inspect::record;
 use crate::jobs::{due_argument, ms};
+use crate::runs::{ScriptItems, commit_args, delivery_args};
 use crate::store::RedisStore;
 
-/// The changes of one script. Continued chains have their next job.
+/// The changes of one script, as `lua/lib/chain.lua` and `lua/jobs/settle.lua` read them.
 pub(crate) struct SettleChanges<'a> {
     store: &'a RedisStore,
     shard: u16,
-    all: Vec<(&'a JobId, &'a Change, Option<LinkedJob<'a>>)>,
+    all: Vec<PreparedChange<'a>>,
+}
+
+struct PreparedChange<'a> {
+    job: &'a JobId,
+    change: &'a Change,
+    /// The next job of a continued chain.
+    next_job: Option<LinkedJob<'a>>,
+    /// The effects of a commit, which are staged if there are very many.
+    effects: ScriptItems<'a, Effect>,
 }
 
 impl<'a> SettleChanges<'a> {
@@ -23,71 +34,83 @@ impl<'a> SettleChanges<'a> {
         shard: u16,
         changes: impl Iterator<Item = (&'a JobId, &'a Change)>,
     ) -> Result<Self, Error> {
-        let linked_job = |(job, change): (&'a JobId, &'a Change)| async move {
-            let Change::Continue(step) = change else { return Ok::<_, Error>((job, change, None)) };
-            let states = store.blocker_states_or_removed(job, &step.job.links.after).await?;
-            Ok((job, change, Some(store.prepare_job(&step.job, &states))))
-        };
-        let all = try_join_all(changes.map(linked_job)).await?;
-        Ok(Self { store, shard, all })
-    }
-
-    /// The keys of change number `index`.
-    pub(crate) fn push_keys(&self, keys: &mut Vec<String>, index: usize) {
-        let (job, _, linked_job) = &self.all[index];
-        keys.push(self.store.keys.record(self.shard, job));
-        if let Some(linked_job) = linked_job.as_ref().filter(|linked_job| !linked_job.wait_id.is_empty()) {
-            keys.push(self.store.keys.waits(self.shard, &linked_job.wait_id));
-        }
-    }
-
-    /// The arguments of change number `index`, for `read_change` in `lua/lib/chain.lua`.
-    pub(crate) fn push_args(&self, call: &mut ScriptCall<'_>, index: usize) {
-        let (job, change, linked_job) = &self.all[index];
-        call.push(job.as_str());
-        match change {
-            Change::Finish(None) => push_op(call, ("1", "finish", &[], "")),
-            Change::Finish(Some(end)) => {
-                push_op(call, ("1", "finish", &record::write(end), &ms(end.keep).to_string()));
+        let prepare = |(job, change): (&'a JobId, &'a Change)| async move {
+            let (mut next_job, mut effects) = (None, ScriptItems::Items(&[][..]));
+            match change {
+                Change::Continue(step) => {
+                    let states = store.blocker_states_or_removed(job, &step.job.links.after).await?;
+                    next_job = Some(store.prepare_job(&step.job, &states));
+                }
+                Change::Commit(commit) => effects = store.stage_effects(shard, &commit.effects).await?,
+                _ => {}
             }
-            Change::Bury(letter) => push_op(call, ("1", "bury", &letter.bytes, "")),
+            Ok::<_, Error>(PreparedChange { job, change, next_job, effects })
+        };
+        Ok(Self { store, shard, all: try_join_all(changes.map(prepare)).await? })
+    }
+
+    /// The arguments of change number `index`. Adds its keys to those of the script.
+    pub(crate) fn to_args(&self, index: usize, keys: &mut Vec<String>) -> NamedArgs {
+        let PreparedChange { job, change, next_job, effects } = &self.all[index];
+        let args = NamedArgs::new().with("job", job.as_str());
+        match change {
+            Change::Finish(None) => args.with("op", "finish"),
+            Change::Finish(Some(end)) => args
+                .with("op", "finish")
+                .with("record", &record::write(end)[..])
+                .with("keep", ms(end.keep))
+                .with("record_key", add_key(keys, self.store.keys.record(self.shard, job))),
+            Change::Bury(letter) => args.with("op", "bury").with("letter", &letter.bytes),
             Change::Requeue { envelope, delay } => {
                 let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());
-                let delay = if delay.is_zero() { String::new() } else { format!("+{}", ms(*delay)) };
-                push_op(call, (if tracked { "1" } else { "0" }, "requeue", envelope, &delay));
+                let due = if delay.is_zero() { String::new() } else { format!("+{}", ms(*delay)) };
+                let args = args.with("op", "requeue").with("tracked", tracked);
+                args.with("envelope", envelope).with("due", due)
             }
-            // Another script settles these.
-            Change::Commit(_) | Change::Deliver(_) => {}
-            Change::Continue(_) => linked_job.iter().for_each(|linked_job| push_next_job(call, linked_job)),
+            Change::Continue(step) => {
+                let queue = self.next_queue_args(&step.queue, keys);
+                let args = args.with("op", "continue").with("next_queue", queue);
+                next_job.iter().fold(args, |args, next_job| self.with_next_job(args, next_job, keys))
+            }
+            Change::Commit(commit) => args.with("op", "commit").with("commit", commit_args(commit, effects)),
+            Change::Deliver(delivery) => args.with("op", "deliver").with("delivery", delivery_args(delivery)),
         }
     }
-}
 
-fn push_next_job(call: &mut ScriptCall<'_>, linked_job: &LinkedJob<'_>) {
-    let op = if linked_job.wait_id.is_empty() { "continue" } else { "block" };
-    push_op(call, ("1", op, &linked_job.envelope, &due_argument(linked_job.job.due)));
-    if !linked_job.wait_id.is_empty() {
-        call.push(linked_job.job.id.as_str());
-        call.push(&linked_job.wait_id);
-        linked_job.push_blockers(call);
+    fn next_queue_args(&self, queue: &Queue, keys: &mut Vec<String>) -> NamedArgs {
+        let of_store = &self.store.keys;
+        NamedArgs::new()
+            .with("name", queue.name.as_str())
+            .with("target", add_key(keys, of_store.target(self.shard, queue)))
+            .with("scheduled", add_key(keys, of_store.scheduled(self.shard, queue)))
+            .with("blocked", add_key(keys, of_store.blocked(self.shard, queue)))
+    }
+
+    fn with_next_job(&self, args: NamedArgs, next: &LinkedJob<'_>, keys: &mut Vec<String>) -> NamedArgs {
+        let args = args.with("envelope", &next.envelope).with("due", due_argument(next.job.due));
+        if next.wait_id.is_empty() {
+            return args;
+        }
+        args.with("next_job", next.job.id.as_str())
+            .with("wait_id", &next.wait_id)
+            .with("waits", add_key(keys, self.store.keys.waits(self.shard, &next.wait_id)))
+            .with("blockers", next.blocker_args())
     }
 }
 
-/// The queue on which a chain continues, if it does.
-pub(crate) fn next_queue(change: &Change) -> Result<Option<&Queue>, Error> {
+/// Adds a key of a script; returns its number, by which arguments name it.
+pub(super) fn add_key(keys: &mut Vec<String>, key: String) -> usize {
+    keys.push(key);
+    keys.len()
+}
+
+/// Checks that a chain does not continue on an at-most-once queue.
+pub(crate) fn check_next_queue(change: &Change) -> Result<(), Error> {
     match change {
         Change::Continue(step) if step.queue.guarantee == Guarantee::AtMostOnce => {
             let queue = &step.queue.name;
             Err(Error::Invalid(format!("a chain cannot continue on the at-most-once queue `{queue}`")))
         }
-        Change::Continue(step) => Ok(Some(&step.queue)),
-        _ => Ok(None),
+        _ => Ok(()),
     }
-}
-
-fn push_op(call: &mut ScriptCall<'_>, (tracked, op, data, due): (&str, &str, &[u8], &str)) {
-    call.push(tracked);
-    call.push(op);
-    call.push(data);
-    call.push(due);
 }

@@ -4,11 +4,13 @@ use tidemill_core::store::{EnqueueParams, Enqueued, NewJob};
 use tidemill_core::{Error, Guarantee, JobId, Queue, retry};
 
 use super::chain_state::{ChainState, chain_missing};
+use super::change::add_key;
 use super::dedup::ReservedKey;
 use super::linked_job::LinkedJob;
 use super::outbox::{OutboxEntry, OutboxResult};
 use super::register_wait::new_wait_id;
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::jobs::{RECEIPT_TTL_MS, unknown_if_created};
@@ -203,16 +205,14 @@ impl RedisStore {
             self.keys.blocked(shard, queue),
             self.keys.queues(shard),
         ]);
-        for LinkedJob { job, wait_id, receipt, .. } in linked_jobs {
-            keys.push(self.keys.record(shard, &job.id));
-            keys.push(self.keys.receipt(shard, receipt));
-            keys.extend((!wait_id.is_empty()).then(|| self.keys.waits(shard, wait_id)));
-        }
-        let mut call = ScriptCall::new(&self.scripts.link, &keys)
-            .arg(self.keys.channel())
-            .arg(queue.name.as_str())
-            .arg(RECEIPT_TTL_MS);
-        linked_jobs.iter().for_each(|draft| draft.push_args(&mut call));
+        let jobs: Vec<NamedArgs> =
+            linked_jobs.iter().map(|linked_job| self.linked_job_args(shard, linked_job, &mut keys)).collect();
+        let args = NamedArgs::new()
+            .with("channel", self.keys.channel())
+            .with("queue", queue.name.as_str())
+            .with("receipt_ttl", RECEIPT_TTL_MS)
+            .with("jobs", jobs);
+        let call = ScriptCall::named(&self.scripts.link, &keys, &args);
         let written = self.connections.write(shard, call).await?;
         let confirmed = written.confirmed("the jobs were made");
         let mut parts = array(written.reply).ok_or_else(|| unexpected_reply("link"))?;
@@ -226,5 +226,19 @@ impl RedisStore {
         let outbox = OutboxEntry::parse_all(parts.split_off(linked_jobs.len().min(parts.len())));
         let new = parts.iter().map(|part| int(part) == Some(1)).collect();
         Ok(Some(LinkResult { new, outbox, confirmed }))
+    }
+    /// The arguments of a job. Adds its keys to those of the script.
+    fn linked_job_args(&self, shard: u16, linked_job: &LinkedJob<'_>, keys: &mut Vec<String>) -> NamedArgs {
+        let LinkedJob { job, wait_id, receipt, .. } = linked_job;
+        let args = linked_job
+            .to_args()
+            .with("record", add_key(keys, self.keys.record(shard, &job.id)))
+            .with("receipt", add_key(keys, self.keys.receipt(shard, receipt)));
+        if wait_id.is_empty() {
+            return args;
+        }
+        args.with("wait_id", wait_id)
+            .with("waits", add_key(keys, self.keys.waits(shard, wait_id)))
+            .with("blockers", linked_job.blocker_args())
     }
 }

@@ -10,7 +10,7 @@ use tidemill_core::{Error, JobId};
 use super::chain_state::{BlockerState, keeps_result, result_not_kept};
 use super::link::LinkedBatch;
 use super::register_wait::{blocker_locality, new_wait_id};
-use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::jobs::due_argument;
 use crate::store::RedisStore;
 
@@ -30,27 +30,21 @@ pub(super) struct LinkedJob<'a> {
 }
 
 impl LinkedJob<'_> {
-    /// Adds its arguments to the script.
-    pub(super) fn push_args(&self, call: &mut ScriptCall<'_>) {
-        call.push(self.job.id.as_str());
-        call.push(due_argument(self.job.due));
-        call.push(&self.envelope[..]);
+    /// Its arguments for `lua/chains/link.lua`, without its keys.
+    pub(super) fn to_args(&self) -> NamedArgs {
         // Without a reservation there is no key to store.
-        let key = self.job.links.dedup.as_ref().filter(|_| self.is_keyed);
-        call.push(key.map_or("", |dedup| dedup.key.as_str()));
-        call.push(&self.wait_id);
-        if !self.wait_id.is_empty() {
-            self.push_blockers(call);
-        }
+        let dedup = self.job.links.dedup.as_ref().filter(|_| self.is_keyed);
+        NamedArgs::new()
+            .with("id", self.job.id.as_str())
+            .with("due", due_argument(self.job.due))
+            .with("envelope", &self.envelope)
+            .with("key", dedup.map(|dedup| dedup.key.as_str()))
     }
 
-    /// Adds its blockers to the script.
-    pub(super) fn push_blockers(&self, call: &mut ScriptCall<'_>) {
-        call.push(self.blockers.len());
-        for (how, value) in &self.blockers {
-            call.push(*how);
-            call.push(&value[..]);
-        }
+    /// Its blockers.
+    pub(super) fn blocker_args(&self) -> Vec<NamedArgs> {
+        let blocker = |(how, value): &(&str, Bytes)| NamedArgs::new().with("how", *how).with("value", value);
+        self.blockers.iter().map(blocker).collect()
     }
 }
 

@@ -15,4 +15,4 @@ pub(crate) mod outbox;
 mod register_wait;
 mod reserved_chain;
 
-pub(crate) use change::{SettleChanges, next_queue};
+pub(crate) use change::{SettleChanges, check_next_queue};

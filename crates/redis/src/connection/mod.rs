@@ -8,6 +8,7 @@ mod acl_cache;
 mod blocking;
 pub(crate) mod breaker;
 pub(crate) mod keys;
+pub(crate) mod named_args;
 mod node;
 mod pubsub;
 mod replicated;
@@ -30,6 +31,7 @@ use replicated::REPLICA_TIMEOUT_MS;
 pub(crate) use topology::server_addresses;
 
 use crate::connection::keys::Keys;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::script::Script;
 use crate::error::{classify, is_connection, is_denied, is_moved, is_no_script};
 use crate::options::RedisOptions;
@@ -324,6 +326,11 @@ impl<'a> ScriptCall<'a> {
             command.arg(key);
         }
         Self { script, command }
+    }
+
+    /// A call of a script whose arguments have names.
+    pub(crate) fn named(script: &'a Script, keys: &[String], args: &NamedArgs) -> Self {
+        Self::new(script, keys).arg(args.as_bytes())
     }
 
     pub(crate) fn arg(mut self, value: impl redis::ToRedisArgs) -> Self {

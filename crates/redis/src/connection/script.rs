@@ -118,7 +118,6 @@ scripts! {
         extend_locks: Queue, Runs;
         cancel_untracked: Base, Runs;
         forget_untracked: Base, Runs;
-        release: Chain, Runs;
         promote: Queue, Runs;
         cancel: Run, Runs;
         redrive: Queue, Refused;

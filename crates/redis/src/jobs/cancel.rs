@@ -6,7 +6,7 @@ use tidemill_core::{Error, JobId};
 
 use crate::jobs::locate::JobLocation;
 use crate::jobs::{MAX_ATTEMPTS, keeps_moving_error};
-use crate::runs::push_removal;
+use crate::runs::removed_event;
 use crate::store::RedisStore;
 
 impl RedisStore {
@@ -35,9 +35,10 @@ impl RedisStore {
     /// Cancels a job at its location; returns `removed`, `requested` or `moved`.
     pub(crate) async fn cancel_at(&self, job: &JobId, location: &JobLocation) -> Result<String, Error> {
         let keys = self.keys_at(job, location);
-        let mut call = self.call_at((&self.scripts.cancel, &keys), job, location);
-        self.push_run_context(&mut call);
-        push_removal(&mut call);
-        Ok(self.run_action(call, location).await?.status)
+        let args = self
+            .location_args(job, location)
+            .with("context", self.run_context())
+            .with("removed_event", removed_event());
+        Ok(self.run_action((&self.scripts.cancel, &keys), &args, location).await?.status)
     }
 }

@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use tidemill_core::job::JobState;
 use tidemill_core::settle::Change;
 use tidemill_core::store::{CompleteParams, Completed, reserved_ids};
-use tidemill_core::{Error, JobId, Queue};
+use tidemill_core::{Error, JobId};
 
-use crate::chains::{SettleChanges, next_queue};
+use crate::chains::{SettleChanges, check_next_queue};
 use crate::jobs::locate::JobLocation;
 use crate::jobs::{MAX_ATTEMPTS, keeps_moving_error};
 use crate::store::RedisStore;
@@ -19,7 +19,7 @@ impl RedisStore {
         if !matches!(change, Change::Finish(_) | Change::Continue(_) | Change::Deliver(_)) {
             return Err(Error::Invalid("a job is completed by finishing or continuing it".into()));
         }
-        let next = next_queue(change)?;
+        check_next_queue(change)?;
         for _ in 0..MAX_ATTEMPTS {
             let Some(location) = self.locate(job).await? else {
                 let record = self.find_record(job).await?;
@@ -35,7 +35,7 @@ impl RedisStore {
                 Ordering::Equal if location.is_dead() => return Ok(Completed::Ended(JobState::Dead)),
                 Ordering::Equal => {}
             }
-            if self.complete_at((&current, change), &location, next).await? == "completed" {
+            if self.complete_at((&current, change), &location).await? == "completed" {
                 return Ok(Completed::Yes);
             }
             self.repair_if_lost(job, &location).await?;
@@ -47,7 +47,6 @@ impl RedisStore {
         &self,
         (job, change): (&JobId, &Change),
         location: &JobLocation,
-        next: Option<&Queue>,
     ) -> Result<String, Error> {
         if let Change::Deliver(delivery) = change {
             return self.complete_activity_at(job, delivery, location).await;
@@ -55,22 +54,8 @@ impl RedisStore {
         let shard = location.shard;
         let changes = SettleChanges::prepare(self, shard, std::iter::once((job, change))).await?;
         let mut keys = self.keys_at(job, location);
-        keys.extend(self.next_queue_keys(shard, next.unwrap_or(&location.queue)));
-        changes.push_keys(&mut keys, 0);
-        let mut call = self.call_at((&self.scripts.complete, &keys), job, location);
-        call.push(next.map_or("", |queue| queue.name.as_str()));
-        changes.push_args(&mut call, 0);
-        Ok(self.run_action(call, location).await?.status)
-    }
-
-    /// The keys of the queue on which a chain continues, after the registry of queues.
-    pub(crate) fn next_queue_keys(&self, shard: u16, queue: &Queue) -> [String; 4] {
-        let queue = &Queue::at_least_once(queue.name.clone());
-        [
-            self.keys.queues(shard),
-            self.keys.target(shard, queue),
-            self.keys.scheduled(shard, queue),
-            self.keys.blocked(shard, queue),
-        ]
+        keys.push(self.keys.queues(shard));
+        let args = self.location_args(job, location).with("change", changes.to_args(0, &mut keys));
+        Ok(self.run_action((&self.scripts.complete, &keys), &args, location).await?.status)
     }
 }

@@ -15,9 +15,8 @@ impl RedisStore {
         while tries < MAX_ATTEMPTS {
             let Some(location) = self.location_or_record(chain).await? else { return Ok(Deleted::NotFound) };
             let keys = self.keys_at(chain, &location);
-            let reply = self
-                .run_action(self.call_at((&self.scripts.delete, &keys), chain, &location), &location)
-                .await?;
+            let args = self.location_args(chain, &location);
+            let reply = self.run_action((&self.scripts.delete, &keys), &args, &location).await?;
             match (reply.status.as_str(), reply.waiter) {
                 ("deleted", _) => return Ok(Deleted::Yes),
                 ("awaited", Some(waiter)) => match self.waiting_job(chain, &waiter).await? {

@@ -6,6 +6,7 @@ use tidemill_core::{Error, JobId, Queue};
 use super::dead_letters::parse_count;
 use crate::chains::outbox::OutboxEntry;
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::array;
 use crate::store::RedisStore;
 
@@ -20,11 +21,13 @@ impl RedisStore {
             for part in found.chunks(MAX_BATCH_LETTERS) {
                 let mut keys = self.keys.shard_keys(shard);
                 keys.push(self.keys.dlq(shard, queue));
-                let mut call = ScriptCall::new(&self.scripts.drop_dead, &keys).arg(self.keys.channel());
-                for (index, entry) in part {
-                    call.push(entry);
-                    call.push(requested[*index].as_str());
-                }
+                let letter = |(index, entry): &(usize, String)| {
+                    NamedArgs::new().with("entry", entry).with("job", requested[*index].as_str())
+                };
+                let args = NamedArgs::new()
+                    .with("channel", self.keys.channel())
+                    .with("letters", part.iter().map(letter).collect::<Vec<_>>());
+                let call = ScriptCall::named(&self.scripts.drop_dead, &keys, &args);
                 let mut parts = array(self.connections.call(shard, call).await?).unwrap_or_default();
                 let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(1)));
                 self.process_outbox(shard, outbox).await;

@@ -5,6 +5,7 @@ use tidemill_core::{Error, JobId};
 
 use crate::chains::outbox::OutboxEntry;
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, text};
 use crate::connection::script::Script;
 use crate::error::unexpected_reply;
@@ -40,29 +41,26 @@ impl RedisStore {
         keys
     }
 
-    /// A call of a script that acts at a location. More arguments may follow.
-    pub(crate) fn call_at<'a>(
-        &self,
-        (script, keys): (&'a Script, &[String]),
-        job: &JobId,
-        location: &JobLocation,
-    ) -> ScriptCall<'a> {
-        ScriptCall::new(script, keys)
-            .arg(self.keys.channel())
-            .arg(job.as_str())
-            .arg(&location.index_value[..])
-            .arg(location.letter.map(String::from).unwrap_or_default())
-            .arg(&location.reference[..])
-            .arg(self.group(&location.queue))
+    /// The arguments of a script that acts at a location. More may follow.
+    pub(crate) fn location_args(&self, job: &JobId, location: &JobLocation) -> NamedArgs {
+        NamedArgs::new()
+            .with("channel", self.keys.channel())
+            .with("job", job.as_str())
+            .with("group", self.group(&location.queue))
+            .with("indexed", Some(&location.index_value[..]).filter(|value| !value.is_empty()))
+            .with("letter", location.letter.map(String::from))
+            .with("reference", &location.reference[..])
     }
 
     /// Calls such a script, processes its outbox, and removes the registrations of a blocked job
     /// that is gone.
     pub(crate) async fn run_action(
         &self,
-        call: ScriptCall<'_>,
+        (script, keys): (&Script, &[String]),
+        args: &NamedArgs,
         location: &JobLocation,
     ) -> Result<ActionReply, Error> {
+        let call = ScriptCall::named(script, keys, args);
         let unexpected = || unexpected_reply("a script about one job");
         let mut parts =
             array(self.connections.call(location.shard, call).await?).ok_or_else(unexpected)?.into_iter();

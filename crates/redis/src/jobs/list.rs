@@ -37,7 +37,7 @@ pub(super) fn is_unlocked(lease: &Lease) -> bool {
 }
 
 /// The value of a job's lock, for scripts; `0` if it was never locked.
-pub(crate) fn lock_token(lease: &Lease) -> String {
+pub(super) fn lock_token(lease: &Lease) -> String {
     if is_unlocked(lease) { "0".to_owned() } else { lease.token.0.to_string() }
 }
 

@@ -39,14 +39,12 @@ pub(crate) use enqueue::{due_argument, unknown_if_created};
 pub(crate) use enqueue_plain::PlainEnqueuer;
 pub(crate) use group_commit::GroupCommit;
 pub(crate) use job_action::{MAX_ATTEMPTS, keeps_moving_error};
-pub(crate) use list::lock_token;
 pub(crate) use list_pops::ListPops;
 pub(crate) use orphans::OrphanScans;
 pub(crate) use overdue::OverdueCursors;
 pub(crate) use receipt::{RECEIPT_TTL_MS, ReceiptSlots};
 pub(crate) use recover::UncertainClaims;
 pub(crate) use repair::RepairCursors;
-pub(crate) use settle::{DEFAULT_LEASE_MS, SettleMode};
 pub(crate) use stream::INVALID_ID_PREFIX;
 pub(crate) use untracked::RunningUntracked;
 

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::chains::outbox::OutboxEntry;
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -78,8 +79,11 @@ impl RedisStore {
             self.keys.takers(shard, queue),
         ];
         let from = if cursor.is_empty() { "0" } else { cursor.as_str() };
-        let call =
-            ScriptCall::new(&self.scripts.orphans, &keys).arg(queue.name.as_str()).arg(from).arg(PAGE_SIZE);
+        let args = NamedArgs::new()
+            .with("queue", queue.name.as_str())
+            .with("cursor", from)
+            .with("page_size", PAGE_SIZE);
+        let call = ScriptCall::named(&self.scripts.orphans, &keys, &args);
         let unexpected = || unexpected_reply("orphans");
         let mut parts =
             array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?.into_iter().map(text);
@@ -91,10 +95,11 @@ impl RedisStore {
         let mut keys = self.keys.shard_keys(shard);
         keys.push(self.keys.target(shard, queue));
         keys.push(self.keys.running(shard, queue));
-        let call = ScriptCall::new(&self.scripts.forget_orphans, &keys)
-            .arg(self.keys.channel())
-            .arg(queue.name.as_str())
-            .arg(chains);
+        let args = NamedArgs::new()
+            .with("channel", self.keys.channel())
+            .with("queue", queue.name.as_str())
+            .with("chains", chains);
+        let call = ScriptCall::named(&self.scripts.forget_orphans, &keys, &args);
         let mut parts = array(self.connections.call(shard, call).await?)
             .ok_or_else(|| unexpected_reply("forget_orphans"))?;
         let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(1)));

@@ -13,6 +13,7 @@ use tidemill_core::{Error, Guarantee, Queue, QueueName, Timestamp};
 use super::ms;
 use crate::connection::ScriptCall;
 use crate::connection::keys::queue_member;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -55,21 +56,17 @@ impl RedisStore {
         shard: u16,
         expired: &ListExpiredParams<'_>,
     ) -> Result<(Timestamp, Vec<Queue>), Error> {
-        let options = self.connections.options();
         let keys = [self.keys.jobs(shard), self.keys.queues(shard)];
         let OverdueCursor { cursor, first } = self.overdue_cursors.get(shard);
-        let mut call = ScriptCall::new(&self.scripts.overdue, &keys)
-            .arg(cursor)
-            .arg(MAX_QUEUES_PER_CALL)
-            .arg(&options.default_group);
-        for (queue, group) in &options.groups {
-            call.push(queue.as_str());
-            call.push(group);
-        }
-        call.push("");
-        call.push(ms(expired.lease));
         let (served, first) = next_queues(expired.queues, first);
-        served.for_each(|queue| call.push(queue_member(queue)));
+        let args = NamedArgs::new()
+            .with("cursor", cursor)
+            .with("page_size", MAX_QUEUES_PER_CALL)
+            .with("group", &self.connections.options().default_group)
+            .with("groups", self.group_names())
+            .with("queues", served.map(queue_member).collect::<Vec<_>>())
+            .with("lease", ms(expired.lease));
+        let call = ScriptCall::named(&self.scripts.overdue, &keys, &args);
         let unexpected = || unexpected_reply("overdue");
         let mut reply = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?.into_iter();
         let time = reply.next().as_ref().and_then(int).ok_or_else(unexpected)?;

@@ -7,6 +7,7 @@ use super::dead_letters::parse_count;
 use super::script_batches;
 use crate::connection::ScriptCall;
 use crate::connection::keys::kind_letter;
+use crate::connection::named_args::NamedArgs;
 use crate::store::RedisStore;
 
 impl RedisStore {
@@ -34,17 +35,20 @@ impl RedisStore {
     ) -> Result<u64, Error> {
         let queue = redrive.queue;
         let keys = [self.keys.target(shard, queue), self.keys.dlq(shard, queue), self.keys.jobs(shard)];
-        let mut call =
-            ScriptCall::new(&self.scripts.redrive, &keys).arg(kind_letter(queue)).arg(queue.name.as_str());
-        for (index, entry) in items {
+        let letter = |(index, entry): &&(usize, String)| {
             let RedriveItem { job, letter, envelope } = &redrive.letters[*index];
-            let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());
-            call.push(entry);
-            call.push(job.as_str());
-            call.push(&letter[..]);
-            call.push(if tracked { "1" } else { "0" });
-            call.push(&envelope[..]);
-        }
+            NamedArgs::new()
+                .with("entry", entry)
+                .with("job", job.as_str())
+                .with("letter", letter)
+                .with("tracked", Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked()))
+                .with("envelope", envelope)
+        };
+        let args = NamedArgs::new()
+            .with("kind", kind_letter(queue))
+            .with("queue", queue.name.as_str())
+            .with("letters", items.iter().map(letter).collect::<Vec<_>>());
+        let call = ScriptCall::named(&self.scripts.redrive, &keys, &args);
         parse_count(&self.connections.call(shard, call).await?)
     }
 }

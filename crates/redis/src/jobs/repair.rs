@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use tidemill_core::{Error, JobId, Queue};
 
 use crate::chains::outbox::OutboxEntry;
-use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::jobs::locate::JobLocation;
-use crate::runs::push_removal;
+use crate::runs::removed_event;
 use crate::store::RedisStore;
 
 /// How many index entries or stream entries one script checks.
@@ -50,9 +50,8 @@ impl RedisStore {
     pub(crate) async fn forget_lost(&self, shard: u16, chains: &[JobId]) -> Result<u64, Error> {
         let mut forgotten = 0;
         for part in chains.chunks(PAGE_SIZE) {
-            let mut call = self.repair_call(shard).arg("chains");
-            part.iter().for_each(|chain| call.push(chain.as_str()));
-            forgotten += self.repair(shard, call).await?.count;
+            let chains: Vec<&str> = part.iter().map(JobId::as_str).collect();
+            forgotten += self.repair(shard, NamedArgs::new().with("chains", chains)).await?.count;
         }
         Ok(forgotten)
     }
@@ -74,8 +73,8 @@ impl RedisStore {
     pub(super) async fn repair_index(&self, shard: u16) -> Result<u64, Error> {
         let (mut cursor, mut forgotten) = (self.repair_cursors.take(shard), 0);
         for _ in 0..MAX_INDEX_PAGES {
-            let call = self.repair_call(shard).arg("index").arg(&cursor).arg(PAGE_SIZE);
-            let repaired = self.repair(shard, call).await?;
+            let args = NamedArgs::new().with("cursor", &cursor).with("page_size", PAGE_SIZE);
+            let repaired = self.repair(shard, args).await?;
             forgotten += repaired.count;
             cursor = repaired.next;
             if cursor.is_empty() {
@@ -90,9 +89,11 @@ impl RedisStore {
     pub(super) async fn delete_acknowledged(&self, shard: u16, queue: &Queue) -> Result<(u64, bool), Error> {
         let (mut last, mut deleted) = (String::new(), 0);
         for _ in 0..MAX_STREAM_PAGES {
-            let call =
-                self.repair_call(shard).arg("stream").arg(queue.name.as_str()).arg(&last).arg(PAGE_SIZE);
-            let repaired = self.repair(shard, call).await?;
+            let args = NamedArgs::new()
+                .with("queue", queue.name.as_str())
+                .with("after", Some(&last).filter(|last| !last.is_empty()))
+                .with("page_size", PAGE_SIZE);
+            let repaired = self.repair(shard, args).await?;
             deleted += repaired.count;
             last = repaired.next;
             if last.is_empty() {
@@ -102,13 +103,9 @@ impl RedisStore {
         Ok((deleted, deleted > 0))
     }
 
-    fn repair_call(&self, shard: u16) -> ScriptCall<'_> {
-        let mut call = self.run_script_call(&self.scripts.repair, shard);
-        push_removal(&mut call);
-        call
-    }
-
-    async fn repair(&self, shard: u16, call: ScriptCall<'_>) -> Result<RepairReply, Error> {
+    async fn repair(&self, shard: u16, args: NamedArgs) -> Result<RepairReply, Error> {
+        let args = args.with("removed_event", removed_event());
+        let call = self.run_script_call(&self.scripts.repair, shard, args);
         let unexpected = || unexpected_reply("repair");
         let mut parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
         let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(2)));

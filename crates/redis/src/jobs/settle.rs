@@ -12,18 +12,19 @@ use tidemill_core::{Error, Guarantee, JobId, Lease, Queue};
 use super::list::is_unlocked;
 use super::{by_queue, ms, script_batches};
 use crate::chains::outbox::OutboxEntry;
-use crate::chains::{SettleChanges, next_queue};
+use crate::chains::{SettleChanges, check_next_queue};
 use crate::connection::ScriptCall;
 use crate::connection::breaker::shard_unreachable_error;
-use crate::connection::keys::is_workflow_queue;
+use crate::connection::keys::{is_workflow_queue, kind_letter};
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{UNTRACKED_BIT, array, entry_id, int};
 use crate::error::unexpected_reply;
 use crate::inspect::record;
-use crate::runs::concerns_run;
+use crate::runs::{commit_bytes, concerns_run, removed_event};
 use crate::store::RedisStore;
 
 /// The assumed lease of consumers without a recorded lease.
-pub(crate) const DEFAULT_LEASE_MS: u64 = 30_000;
+const DEFAULT_LEASE_MS: u64 = 30_000;
 
 /// How long the settlement of a job that was never locked is remembered, so that a repeat has no
 /// effect. A worker repeats a settlement while the store is unavailable.
@@ -34,7 +35,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Which claims may be settled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SettleMode {
+enum SettleMode {
     /// The caller's own.
     Settle,
     /// Expired ones.
@@ -42,19 +43,17 @@ pub(crate) enum SettleMode {
 }
 
 impl SettleMode {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Settle => "settle",
-            Self::Rescue => "rescue",
-        }
+    /// The argument of scripts that settle only expired leases.
+    fn only_expired(self) -> Option<bool> {
+        (self == Self::Rescue).then_some(true)
     }
 }
 
-/// The script that settles: it finishes jobs, or applies changes that continue on one queue.
+/// The script that settles: one finishes jobs, the other applies any change.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SettlePath<'a> {
+enum SettlePath {
     Finish,
-    Change(Option<&'a Queue>),
+    Change,
 }
 
 impl RedisStore {
@@ -69,7 +68,7 @@ impl RedisStore {
     /// Settles all shards concurrently. If some fail and others reply, the failed verdicts are
     /// unknown.
     async fn settle_all(&self, settlements: &[Settlement], mode: SettleMode) -> Result<Vec<Verdict>, Error> {
-        settlements.iter().try_for_each(|settlement| next_queue(&settlement.change).map(drop))?;
+        settlements.iter().try_for_each(|settlement| check_next_queue(&settlement.change))?;
         if self.keys.shards() == 1 {
             return self.settle_shard(&settlements.iter().collect::<Vec<_>>(), mode).await;
         }
@@ -131,13 +130,28 @@ impl RedisStore {
             return Ok(verdicts);
         }
         let (of_runs, others) =
-            tokio::try_join!(self.settle_for_runs(&of_runs, mode), self.settle_jobs(&others, mode))?;
+            tokio::try_join!(self.settle_run_jobs(&of_runs, mode), self.settle_jobs(&others, mode))?;
         let (mut of_runs, mut others) = (of_runs.into_iter(), others.into_iter());
         let next = |settlement: &&Settlement| match concerns_run(settlement) {
             true => of_runs.next(),
             false => others.next(),
         };
         settlements.iter().map(next).collect::<Option<_>>().ok_or_else(|| unexpected_reply("settle"))
+    }
+
+    /// Settles jobs that concern runs, whatever their queues.
+    async fn settle_run_jobs(
+        &self,
+        settlements: &[&Settlement],
+        mode: SettleMode,
+    ) -> Result<Vec<Verdict>, Error> {
+        let mut verdicts = Vec::with_capacity(settlements.len());
+        let bytes_of = |member: usize| change_bytes(&settlements[member].change);
+        for batch in script_batches((0..settlements.len()).collect(), bytes_of) {
+            let part: Vec<&Settlement> = batch.iter().map(|&member| settlements[member]).collect();
+            verdicts.extend(self.commit_batch(&part, mode).await?.into_iter().map(verdict));
+        }
+        Ok(verdicts)
     }
 
     /// Settles each queue separately: a damaged key of one must not lose the verdicts of others.
@@ -177,16 +191,13 @@ impl RedisStore {
             let part: Vec<&Settlement> = members.iter().map(|&member| settlements[member]).collect();
             let reply = match (first.queue.guarantee, path) {
                 (Guarantee::AtLeastOnce, SettlePath::Finish) => self.finish(shard_queue, part).await?,
-                (Guarantee::AtLeastOnce, SettlePath::Change(next)) => {
-                    self.settle_entries(shard_queue, next, &part, mode).await?
+                (Guarantee::AtLeastOnce, SettlePath::Change) => {
+                    self.settle_batch(shard_queue, &part, mode).await?
                 }
-                (Guarantee::AtMostOnce, path) => {
-                    let next = if let SettlePath::Change(next) = path { next } else { None };
-                    self.release_locks(shard_queue, next, &part, mode).await?
-                }
+                (Guarantee::AtMostOnce, _) => self.settle_list_jobs(shard_queue, &part, mode).await?,
             };
             for (member, accepted) in members.into_iter().zip(reply) {
-                verdicts[member] = if accepted == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
+                verdicts[member] = verdict(accepted);
             }
         }
         Ok(())
@@ -226,82 +237,87 @@ impl RedisStore {
         Ok(verdicts)
     }
 
-    async fn settle_entries(
+    async fn settle_list_jobs(
         &self,
-        (shard, queue): (u16, &Queue),
-        next: Option<&Queue>,
+        shard_queue: (u16, &Queue),
         part: &[&Settlement],
         mode: SettleMode,
     ) -> Result<Vec<i64>, Error> {
-        let changes = self.changes(shard, part).await?;
-        let mut keys = self.settle_keys((shard, queue), self.keys.leases(shard, queue), next);
-        (0..part.len()).for_each(|index| changes.push_keys(&mut keys, index));
-        let mut call = ScriptCall::new(&self.scripts.settle, &keys)
-            .arg(self.keys.channel())
-            .arg(self.group(queue))
-            .arg(queue.name.as_str())
-            .arg(next.map_or("", |queue| queue.name.as_str()))
-            .arg(mode.as_str())
-            .arg(DEFAULT_LEASE_MS);
-        for (index, settlement) in part.iter().enumerate() {
-            call.push(entry_id(settlement.lease.token));
-            changes.push_args(&mut call, index);
-        }
-        let reply = self.connections.call(shard, call).await?;
-        self.read_verdicts(shard, reply, part.len()).await
-    }
-
-    async fn release_locks(
-        &self,
-        (shard, queue): (u16, &Queue),
-        next: Option<&Queue>,
-        part: &[&Settlement],
-        mode: SettleMode,
-    ) -> Result<Vec<i64>, Error> {
+        let leases = part.iter().map(|settlement| &settlement.lease);
         if part.iter().all(|settlement| is_unlocked(&settlement.lease) && leaves_no_record(settlement)) {
-            self.remove_untracked((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
+            self.remove_untracked(shard_queue, leases).await;
             return Ok(vec![1; part.len()]);
         }
-        let changes = self.changes(shard, part).await?;
-        let mut keys = self.settle_keys((shard, queue), self.keys.running(shard, queue), next);
-        keys.push(self.keys.released(shard));
-        for (index, settlement) in part.iter().enumerate() {
-            keys.push(self.keys.lock(shard, queue, &settlement.lease.job));
-            changes.push_keys(&mut keys, index);
-        }
-        let mut call = ScriptCall::new(&self.scripts.release, &keys)
-            .arg(self.keys.channel())
-            .arg(queue.name.as_str())
-            .arg(next.map_or("", |queue| queue.name.as_str()))
-            .arg(mode.as_str())
-            .arg(RELEASED_TTL_MS);
-        for (index, settlement) in part.iter().enumerate() {
-            let unlocked = if is_unlocked(&settlement.lease) { "u" } else { "" };
-            call.push(format!("{unlocked}{}", settlement.lease.token.0));
-            changes.push_args(&mut call, index);
-        }
-        let reply = self.connections.call(shard, call).await?;
-        self.remove_untracked((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
-        self.read_verdicts(shard, reply, part.len()).await
+        let reply = self.settle_batch(shard_queue, part, mode).await?;
+        self.remove_untracked(shard_queue, leases).await;
+        Ok(reply)
     }
 
-    async fn changes<'a>(&'a self, shard: u16, part: &[&'a Settlement]) -> Result<SettleChanges<'a>, Error> {
-        let changes = part.iter().map(|settlement| (&settlement.lease.job, &settlement.change));
-        SettleChanges::prepare(self, shard, changes).await
-    }
-
-    /// The first keys of both settling scripts: they differ in the key with the holders.
-    fn settle_keys(&self, (shard, queue): (u16, &Queue), held: String, next: Option<&Queue>) -> Vec<String> {
+    /// Applies changes to jobs of one queue by one script: for each 1, or 0 if its lease was lost.
+    async fn settle_batch(
+        &self,
+        (shard, queue): (u16, &Queue),
+        part: &[&Settlement],
+        mode: SettleMode,
+    ) -> Result<Vec<i64>, Error> {
         let mut keys = self.keys.shard_keys(shard);
         keys.extend([
             self.keys.target(shard, queue),
             self.keys.scheduled(shard, queue),
             self.keys.dlq(shard, queue),
             self.keys.cancelled(shard, queue),
-            held,
+            self.keys.leases(shard, queue),
+            self.keys.running(shard, queue),
+            self.keys.queues(shard),
+            self.keys.released(shard),
         ]);
-        keys.extend(self.next_queue_keys(shard, next.unwrap_or(queue)));
-        keys
+        let settlements = self.settlement_args(shard, part, &mut keys).await?;
+        let args = NamedArgs::new()
+            .with("channel", self.keys.channel())
+            .with("kind", kind_letter(queue))
+            .with("queue", queue.name.as_str())
+            .with("group", self.group(queue))
+            .with("expired", mode.only_expired())
+            .with("default_lease", DEFAULT_LEASE_MS)
+            .with("released_ttl", RELEASED_TTL_MS)
+            .with("settlements", settlements);
+        let call = ScriptCall::named(&self.scripts.settle, &keys, &args);
+        let reply = self.connections.call(shard, call).await?;
+        self.read_verdicts(shard, reply, part.len()).await
+    }
+
+    /// Settles jobs that concern runs by one script, whatever their queues.
+    async fn commit_batch(&self, part: &[&Settlement], mode: SettleMode) -> Result<Vec<i64>, Error> {
+        let Some(first) = part.first() else { return Ok(Vec::new()) };
+        let shard = first.lease.shard;
+        let settlements = self.settlement_args(shard, part, &mut Vec::new()).await?;
+        let with_queue = |(args, settlement): (NamedArgs, &&Settlement)| {
+            let queue = &settlement.lease.queue;
+            args.with("kind", kind_letter(queue)).with("queue", queue.name.as_str())
+        };
+        let args = NamedArgs::new()
+            .with("expired", mode.only_expired())
+            .with("default_lease", DEFAULT_LEASE_MS)
+            .with("removed_event", removed_event())
+            .with("settlements", settlements.into_iter().zip(part).map(with_queue).collect::<Vec<_>>());
+        let call = self.run_script_call(&self.scripts.commit, shard, args);
+        let reply = self.connections.call(shard, call).await?;
+        self.read_verdicts(shard, reply, part.len()).await
+    }
+
+    /// The tokens and the changes. Adds their keys to those of the script.
+    async fn settlement_args(
+        &self,
+        shard: u16,
+        part: &[&Settlement],
+        keys: &mut Vec<String>,
+    ) -> Result<Vec<NamedArgs>, Error> {
+        let changes = part.iter().map(|settlement| (&settlement.lease.job, &settlement.change));
+        let changes = SettleChanges::prepare(self, shard, changes).await?;
+        let settlement = |(index, settlement): (usize, &&Settlement)| {
+            changes.to_args(index, keys).with("token", fence_token(&settlement.lease))
+        };
+        Ok(part.iter().enumerate().map(settlement).collect())
     }
 
     /// Parses the verdicts, and processes the outbox.
@@ -313,6 +329,19 @@ impl RedisStore {
         self.process_outbox(shard, outbox).await;
         Ok(accepted)
     }
+}
+
+/// The token that fences a lease, as scripts expect it.
+fn fence_token(lease: &Lease) -> String {
+    match lease.queue.guarantee {
+        Guarantee::AtLeastOnce => entry_id(lease.token),
+        Guarantee::AtMostOnce if is_unlocked(lease) => format!("u{}", lease.token.0),
+        Guarantee::AtMostOnce => lease.token.0.to_string(),
+    }
+}
+
+fn verdict(accepted: i64) -> Verdict {
+    if accepted == 1 { Verdict::Accepted } else { Verdict::LeaseLost }
 }
 
 /// The positions of settlements by shard.
@@ -329,18 +358,18 @@ fn by_shard(settlements: &[Settlement]) -> Vec<(u16, Vec<usize>)> {
 
 /// Groups settlements of one queue by script. Two settlements of one lease must run in order,
 /// because the first counts: then each is its own group.
-fn by_path<'a>(
-    settlements: &[&'a Settlement],
+fn by_path(
+    settlements: &[&Settlement],
     members: Vec<usize>,
     mode: SettleMode,
-) -> Vec<(SettlePath<'a>, Vec<usize>)> {
+) -> Vec<(SettlePath, Vec<usize>)> {
     let mut leases = HashSet::with_capacity(members.len());
     // Jobs that were locked together share a token.
     let is_distinct = members.iter().all(|&member| {
         let lease = &settlements[member].lease;
         leases.insert((lease.token, &lease.job))
     });
-    let mut groups: Vec<(SettlePath<'a>, Vec<usize>)> = Vec::new();
+    let mut groups: Vec<(SettlePath, Vec<usize>)> = Vec::new();
     for member in members {
         let path = path_of(settlements[member], mode);
         match groups.iter_mut().find(|(known, _)| is_distinct && *known == path) {
@@ -351,15 +380,14 @@ fn by_path<'a>(
     groups
 }
 
-fn path_of(settlement: &Settlement, mode: SettleMode) -> SettlePath<'_> {
+fn path_of(settlement: &Settlement, mode: SettleMode) -> SettlePath {
     match &settlement.change {
         // A finished job of a workflow queue is a message that started a run. Another program chose
         // its id, which may be that of a job.
         Change::Finish(_) if mode == SettleMode::Settle && !is_workflow_queue(&settlement.lease.queue) => {
             SettlePath::Finish
         }
-        Change::Continue(step) => SettlePath::Change(Some(&step.queue)),
-        _ => SettlePath::Change(None),
+        _ => SettlePath::Change,
     }
 }
 
@@ -370,7 +398,8 @@ fn change_bytes(change: &Change) -> usize {
         Change::Requeue { envelope, .. } => envelope.len(),
         Change::Bury(letter) => letter.bytes.len(),
         Change::Continue(step) => step.job.envelope.len(),
-        _ => 0,
+        Change::Commit(commit) => commit_bytes(commit),
+        Change::Deliver(delivery) => delivery.entry.bytes.len(),
     }
 }
 

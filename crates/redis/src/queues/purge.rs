@@ -7,11 +7,12 @@ use tidemill_core::{Error, JobId, Queue};
 use crate::chains::outbox::OutboxEntry;
 use crate::connection::ScriptCall;
 use crate::connection::keys::kind_letter;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::jobs::MAX_SCRIPT_BYTES;
 use crate::jobs::locate::JobLocation;
-use crate::runs::push_removal;
+use crate::runs::removed_event;
 use crate::store::RedisStore;
 
 /// How many jobs one script deletes.
@@ -61,8 +62,11 @@ impl RedisStore {
         keys.extend([self.keys.purged(shard, queue), self.keys.purged_list(shard, queue)]);
         let mut earlier = 0;
         loop {
-            let call = ScriptCall::new(&self.scripts.begin_purge, &keys).arg(self.keys.channel());
-            let call = call.arg(kind_letter(queue)).arg(queue.name.as_str());
+            let args = NamedArgs::new()
+                .with("channel", self.keys.channel())
+                .with("kind", kind_letter(queue))
+                .with("queue", queue.name.as_str());
+            let call = ScriptCall::named(&self.scripts.begin_purge, &keys, &args);
             let reply = array(self.connections.call(shard, call).await?).unwrap_or_default();
             if let [at, last, _errand] = &reply[..] {
                 let unexpected = || unexpected_reply("begin_purge");
@@ -125,16 +129,16 @@ impl RedisStore {
         (after, last): (&str, &str),
     ) -> Result<PurgeBatch, Error> {
         let entry = OutboxEntry::Purge { queue: queue.clone(), last: last.to_owned() };
-        let mut call = self
-            .run_script_call(&self.scripts.purge, shard)
-            .arg(kind_letter(queue))
-            .arg(queue.name.as_str())
-            .arg(MAX_BATCH_JOBS)
-            .arg(MAX_SCRIPT_BYTES)
-            .arg(after)
-            .arg(last)
-            .arg(entry.to_string());
-        push_removal(&mut call);
+        let args = NamedArgs::new()
+            .with("kind", kind_letter(queue))
+            .with("queue", queue.name.as_str())
+            .with("limit", MAX_BATCH_JOBS)
+            .with("bytes", MAX_SCRIPT_BYTES)
+            .with("after", after)
+            .with("last", last)
+            .with("outbox_entry", entry.to_string())
+            .with("removed_event", removed_event());
+        let call = self.run_script_call(&self.scripts.purge, shard, args);
         let unexpected = || unexpected_reply("purge");
         let mut parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
         let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(3)));

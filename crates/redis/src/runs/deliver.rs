@@ -6,7 +6,8 @@ use tidemill_core::Error;
 use tidemill_core::store::runs::{Delivered, Delivery};
 use tidemill_core::workflow::RunId;
 
-use super::effects::push_delivery;
+use super::effects::delivery_args;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, text};
 use crate::error::unexpected_reply;
 use crate::jobs::script_batches;
@@ -38,8 +39,10 @@ impl RedisStore {
     ) -> Result<Vec<(usize, Value)>, Error> {
         let (mut replies, mut confirmed) = (Vec::with_capacity(members.len()), Ok(()));
         for batch in script_batches(members, |member| deliveries[member].entry.bytes.len()) {
-            let mut call = self.run_script_call(&self.scripts.deliver, shard);
-            batch.iter().for_each(|&member| push_delivery(&mut call, &deliveries[member]));
+            let items: Vec<NamedArgs> =
+                batch.iter().map(|&member| delivery_args(&deliveries[member])).collect();
+            let args = NamedArgs::new().with("deliveries", items);
+            let call = self.run_script_call(&self.scripts.deliver, shard, args);
             let written = self.connections.write(shard, call).await?;
             confirmed = confirmed.and(written.confirmed("the events were delivered"));
             let part = array(written.reply).filter(|part| part.len() == batch.len());

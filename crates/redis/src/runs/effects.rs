@@ -1,74 +1,75 @@
 //! Commits, deliveries and effects as arguments of scripts. `lua/lib/run.lua` reads them.
 
 use tidemill_core::store::runs::{
-    AfterCommit, CloseRun, CommitParams, Delivery, Effect, EntryKind, MAX_REMEMBERED_DELIVERIES,
+    AfterCommit, CloseRun, CommitParams, Delivery, Effect, EntryKind, MAX_REMEMBERED_DELIVERIES, StoredEntry,
 };
 use tidemill_core::workflow::Topic;
 
-use super::stage::ScriptItems;
-use crate::connection::ScriptCall;
+use super::stage::{MAX_SCRIPT_EFFECTS, ScriptItems};
 use crate::connection::keys::kind_letter;
+use crate::connection::named_args::{NamedArgs, Pack, Packed};
 use crate::inspect::record;
-use crate::jobs::{ITEM_OVERHEAD_BYTES, due_argument, ms};
+use crate::jobs::{ITEM_OVERHEAD_BYTES, MAX_SCRIPT_BYTES, due_argument, ms};
 
-pub(super) fn push_commit(
-    call: &mut ScriptCall<'_>,
-    commit: &CommitParams,
-    effects: &ScriptItems<'_, Effect>,
-) {
-    call.push(commit.run.as_str());
-    call.push(commit.id.number());
-    call.push(commit.cursor);
-    call.push(commit.upto);
-    call.push(&commit.entry[..]);
-    push_effects(call, effects);
+pub(crate) fn commit_args(commit: &CommitParams, effects: &ScriptItems<'_, Effect>) -> NamedArgs {
+    let args = NamedArgs::new()
+        .with("run", commit.run.as_str())
+        // As text: it has more digits than numbers keep in scripts.
+        .with("id", commit.id.number().to_string())
+        .with("cursor", commit.cursor)
+        .with("upto", commit.upto)
+        .with("entry", &commit.entry)
+        .with("effects", effects_args(effects));
     match &commit.then {
-        AfterCommit::Running => call.push("goes_on"),
-        AfterCommit::ContinueAsNew(restart) => {
-            call.push("restarts");
-            call.push(&restart.first[..]);
-            call.push(ms(restart.id_retention));
-            call.push(MAX_REMEMBERED_DELIVERIES);
-        }
-        AfterCommit::Close(close) => {
-            call.push("ends");
-            push_close(call, close);
-        }
+        AfterCommit::Running => args,
+        AfterCommit::Close(close) => args.with("close", close_args(close)),
+        AfterCommit::ContinueAsNew(restart) => args.with(
+            "restart",
+            NamedArgs::new()
+                .with("first", &restart.first)
+                .with("id_retention", ms(restart.id_retention))
+                .with("max_ids", MAX_REMEMBERED_DELIVERIES),
+        ),
     }
 }
 
-pub(super) fn push_close(call: &mut ScriptCall<'_>, close: &CloseRun) {
-    call.push(close.status.as_str());
-    call.push(&close.output[..]);
-    call.push(close.error.as_ref().map_or_else(String::new, |error| format!("={error}")));
-    call.push(if close.notify_parent.is_some() { "1" } else { "0" });
-    close.notify_parent.iter().for_each(|told| push_delivery(call, told));
+pub(super) fn close_args(close: &CloseRun) -> NamedArgs {
+    NamedArgs::new()
+        .with("status", close.status.as_str())
+        .with("output", Some(&close.output).filter(|output| !output.is_empty()))
+        .with("error", close.error.as_ref())
+        .with("parent", close.notify_parent.as_ref().map(delivery_args))
 }
 
-pub(super) fn push_delivery(call: &mut ScriptCall<'_>, delivery: &Delivery) {
-    call.push(delivery.run.as_str());
-    call.push(kind_word(delivery.entry.kind));
-    call.push(&delivery.entry.bytes[..]);
-    call.push(delivery.id.as_deref().unwrap_or_default());
-    call.push(delivery.seq.map_or_else(String::new, |seq| seq.to_string()));
+pub(crate) fn delivery_args(delivery: &Delivery) -> NamedArgs {
+    NamedArgs::new()
+        .with("run", delivery.run.as_str())
+        .with("kind", kind_word(delivery.entry.kind))
+        .with("entry", &delivery.entry.bytes)
+        .with("id", delivery.id.as_deref().filter(|id| !id.is_empty()))
+        .with("seq", delivery.seq.map(|seq| seq.to_string()))
 }
 
-pub(super) fn push_effects(call: &mut ScriptCall<'_>, effects: &ScriptItems<'_, Effect>) {
-    match effects {
-        ScriptItems::Items(effects) => {
-            call.push(effects.len());
-            effects.iter().for_each(|effect| write_effect(effect, &mut |text| call.push(text)));
-        }
-        ScriptItems::Staged { staging_id, count } => {
-            call.push("staged");
-            call.push(staging_id);
-            call.push(*count);
-        }
-    }
+pub(super) fn effects_args(effects: &ScriptItems<'_, Effect>) -> NamedArgs {
+    effects.to_args(|effect| Packed(pack_effect(effect)))
+}
+
+pub(super) fn entry_args(entry: &StoredEntry) -> NamedArgs {
+    NamedArgs::new().with("kind", kind_word(entry.kind)).with("entry", &entry.bytes)
+}
+
+/// An effect as a list of texts, as it is stored while it is staged or pending.
+pub(super) fn pack_effect(effect: &Effect) -> Vec<u8> {
+    let mut texts = Vec::<Vec<u8>>::new();
+    write_effect(effect, &mut |text| texts.push(text.to_vec()));
+    let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let mut packed = Vec::new();
+    texts.pack(&mut packed);
+    packed
 }
 
 /// Passes the arguments of an effect to `put`, one by one.
-pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
+fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
     let mut text = |text: &str| put(text.as_bytes());
     match effect {
         Effect::Job { queue, job } => {
@@ -128,11 +129,13 @@ pub(super) fn effect_bytes(effect: &Effect) -> usize {
     }
 }
 
+/// Approximate bytes of effects that fit in one script; `None` for more, which are staged.
+pub(super) fn inline_bytes(effects: &[Effect]) -> Option<usize> {
+    let bytes = effects.iter().map(effect_bytes).sum();
+    (effects.len() <= MAX_SCRIPT_EFFECTS && bytes <= MAX_SCRIPT_BYTES).then_some(bytes)
+}
+
 /// Approximate size of a commit in bytes.
-pub(super) fn commit_bytes(commit: &CommitParams, effects: &ScriptItems<'_, Effect>) -> usize {
-    let effects = match effects {
-        ScriptItems::Items(effects) => effects.iter().map(effect_bytes).sum(),
-        ScriptItems::Staged { .. } => 0,
-    };
-    commit.entry.len() + effects
+pub(crate) fn commit_bytes(commit: &CommitParams) -> usize {
+    commit.entry.len() + inline_bytes(&commit.effects).unwrap_or(0)
 }

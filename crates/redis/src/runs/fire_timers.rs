@@ -6,6 +6,7 @@ use tidemill_core::Error;
 use tidemill_core::store::Promoted;
 use tidemill_core::store::runs::RunTimer;
 
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::jobs::promote::delay_from_ms;
@@ -30,13 +31,13 @@ impl RedisStore {
     }
 
     async fn fire_batch(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
-        let mut call = self.run_script_call(&self.scripts.fire_timers, shard).arg(limit);
+        let mut events = NamedArgs::new();
         for timer in RunTimer::ALL {
             let (before, after) = timer.event_parts();
-            call.push(timer.code());
-            call.push(before);
-            call.push(after);
+            events.set(timer.code(), [before, after]);
         }
+        let args = NamedArgs::new().with("limit", limit).with("events", events);
+        let call = self.run_script_call(&self.scripts.fire_timers, shard, args);
         let mut parts = array(self.connections.call(shard, call).await?).unwrap_or_default();
         let damaged = parts.split_off(parts.len().min(2));
         damaged

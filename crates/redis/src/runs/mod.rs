@@ -1,7 +1,6 @@
 //! Runs: state, journals, tasks and timers. A run is in one shard, so every verb is one script
 //! there.
 
-mod commit;
 mod deliver;
 mod effects;
 mod fire_timers;
@@ -10,42 +9,53 @@ mod instance;
 mod list_runs;
 mod prune_runs;
 mod read_journal;
+mod settle;
 mod stage;
 mod start_run;
 mod terminate;
 
-pub(crate) use commit::concerns_run;
+pub(crate) use effects::{commit_args, commit_bytes, delivery_args};
+pub(crate) use settle::concerns_run;
+pub(crate) use stage::ScriptItems;
 use tidemill_core::store::runs::{MAX_TASK_EVENT_BYTES, MAX_TASK_EVENTS, REMOVED_EVENT_PARTS, RunTimer};
 
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::script::Script;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    /// A call of a script about runs. More arguments follow.
-    pub(crate) fn run_script_call<'a>(&self, script: &'a Script, shard: u16) -> ScriptCall<'a> {
-        let mut call = ScriptCall::new(script, &self.keys.shard_keys(shard)).arg(self.keys.channel());
-        self.push_run_context(&mut call);
-        call
+    /// A call of a script about runs, which gets the channel and the context beside its own
+    /// arguments.
+    pub(crate) fn run_script_call<'a>(
+        &self,
+        script: &'a Script,
+        shard: u16,
+        args: NamedArgs,
+    ) -> ScriptCall<'a> {
+        let args = args.with("channel", self.keys.channel()).with("context", self.run_context());
+        ScriptCall::named(script, &self.keys.shard_keys(shard), &args)
     }
 
-    /// Adds the run context, as `lua/lib/run.lua` reads it.
-    pub(crate) fn push_run_context(&self, call: &mut ScriptCall<'_>) {
+    /// The context of runs, as `lua/lib/run.lua` reads it.
+    pub(crate) fn run_context(&self) -> NamedArgs {
         let options = self.connections.options();
-        call.push(MAX_TASK_EVENTS);
-        call.push(MAX_TASK_EVENT_BYTES);
-        call.push(RunTimer::ALL.map(RunTimer::code).concat());
-        call.push(&options.default_group);
-        call.push(options.groups.len());
-        for (queue, group) in &options.groups {
-            call.push(queue.as_str());
-            call.push(group);
-        }
+        NamedArgs::new()
+            .with("max_events", MAX_TASK_EVENTS)
+            .with("max_bytes", MAX_TASK_EVENT_BYTES)
+            .with("letters", RunTimer::ALL.map(RunTimer::code).concat())
+            .with("group", &options.default_group)
+            .with("groups", self.group_names())
+    }
+
+    /// The groups of queues that have their own.
+    pub(crate) fn group_names(&self) -> NamedArgs {
+        let groups = &self.connections.options().groups;
+        groups.iter().fold(NamedArgs::new(), |names, (queue, group)| names.with(queue.as_str(), group))
     }
 }
 
-/// Adds the event for a removed activity.
-pub(crate) fn push_removal(call: &mut ScriptCall<'_>) {
-    call.push(REMOVED_EVENT_PARTS.0);
-    call.push(REMOVED_EVENT_PARTS.1);
+/// The event for a removed activity: the JSON before and after its number.
+pub(crate) fn removed_event() -> [&'static str; 2] {
+    [REMOVED_EVENT_PARTS.0, REMOVED_EVENT_PARTS.1]
 }

@@ -7,6 +7,7 @@ use tidemill_core::Error;
 use tidemill_core::clock::millis;
 use tidemill_core::store::runs::PruneRunsParams;
 
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -68,7 +69,8 @@ impl RedisStore {
     }
 
     async fn remove_runs(&self, shard: u16, limit: usize, runs: &[&str]) -> Result<PruneReply, Error> {
-        let call = self.run_script_call(&self.scripts.prune_runs, shard).arg(limit).arg(runs);
+        let args = NamedArgs::new().with("limit", limit).with("runs", runs);
+        let call = self.run_script_call(&self.scripts.prune_runs, shard, args);
         let unexpected = || unexpected_reply("prune_runs");
         let parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
         let count = |value| int(value).map(i64::unsigned_abs);

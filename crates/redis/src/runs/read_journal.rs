@@ -5,6 +5,7 @@ use tidemill_core::Error;
 use tidemill_core::store::runs::{EntryKind, ReadJournalParams, StoredEntry};
 
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, bytes, parse_token, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -15,8 +16,12 @@ impl RedisStore {
         read: ReadJournalParams<'_>,
     ) -> Result<Vec<(u64, StoredEntry)>, Error> {
         let shard = self.keys.shard_of_run(read.run);
-        let call = ScriptCall::new(&self.scripts.read_journal, &[self.keys.events(shard, read.run)]);
-        let call = call.arg(read.from).arg(read.limit).arg(read.bytes.max(1));
+        let args = NamedArgs::new()
+            .with("from", read.from)
+            .with("limit", read.limit)
+            .with("bytes", read.bytes.max(1));
+        let keys = [self.keys.events(shard, read.run)];
+        let call = ScriptCall::named(&self.scripts.read_journal, &keys, &args);
         let found = array(self.connections.call(shard, call).await?)
             .ok_or_else(|| unexpected_reply("read_journal"))?;
         found.into_iter().map(|item| entry(item).ok_or_else(|| unexpected_reply("read_journal"))).collect()

@@ -4,10 +4,10 @@ use tidemill_core::store::runs::{ConflictPolicy, StartRunParams, StartRunResult}
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Error, Guarantee};
 
-use super::effects::{kind_word, push_effects};
+use super::effects::{effects_args, entry_args};
 use super::instance::Instance;
-use super::stage::ScriptItems;
 use crate::chains::outbox::OutboxEntry;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -21,27 +21,17 @@ impl RedisStore {
             )));
         }
         let shard = self.keys.shard_of_run(&run.run);
-        let mut call = self.run_script_call(&self.scripts.start_run, shard);
-        call.push(run.run.as_str());
-        call.push(Instance::new(run).to_json());
-        call.push(&run.first_task_fields[..]);
-        match self.stage_journal(shard, run).await? {
-            ScriptItems::Items(journal) => {
-                call.push(journal.len());
-                for written in journal {
-                    call.push(kind_word(written.kind));
-                    call.push(&written.bytes[..]);
-                }
-            }
-            ScriptItems::Staged { staging_id, count } => {
-                call.push("staged");
-                call.push(staging_id);
-                call.push(count);
-            }
-        }
-        call.push(run.key.as_ref().map_or("", |key| key.key.as_str()));
-        call.push(run.key.as_ref().map_or("", |key| policy_word(key.conflict)));
-        push_effects(&mut call, &self.stage_effects(shard, &run.effects).await?);
+        let journal = self.stage_journal(shard, run).await?;
+        let effects = self.stage_effects(shard, &run.effects).await?;
+        let args = NamedArgs::new()
+            .with("run", run.run.as_str())
+            .with("instance", &Instance::new(run).to_json()[..])
+            .with("task_fields", &run.first_task_fields)
+            .with("journal", journal.to_args(entry_args))
+            .with("effects", effects_args(&effects))
+            .with("key", run.key.as_ref().map(|key| key.key.as_str()).filter(|key| !key.is_empty()))
+            .with("conflict", run.key.as_ref().map(|key| policy_word(key.conflict)));
+        let call = self.run_script_call(&self.scripts.start_run, shard, args);
         let written = self.connections.write(shard, call).await?;
         let confirmed = written.confirmed(&format!("run {} was started", run.run));
         let mut reply = array(written.reply).unwrap_or_default();

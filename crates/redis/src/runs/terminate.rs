@@ -4,8 +4,9 @@ use tidemill_core::Error;
 use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::TerminateParams;
 
-use super::effects::{push_close, push_effects};
+use super::effects::{close_args, effects_args};
 use crate::chains::outbox::OutboxEntry;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -16,9 +17,12 @@ impl RedisStore {
         let shard = self.keys.shard_of_run(run);
         loop {
             let effects = self.stage_effects(shard, effects).await?;
-            let mut call = self.run_script_call(&self.scripts.terminate, shard).arg(run.as_str()).arg(cursor);
-            push_effects(&mut call, &effects);
-            push_close(&mut call, close);
+            let args = NamedArgs::new()
+                .with("run", run.as_str())
+                .with("cursor", cursor)
+                .with("effects", effects_args(&effects))
+                .with("close", close_args(close));
+            let call = self.run_script_call(&self.scripts.terminate, shard, args);
             let unexpected = || unexpected_reply("terminate");
             let mut parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
             let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(1)));
