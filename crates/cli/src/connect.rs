@@ -38,16 +38,17 @@ pub(crate) async fn open(config: &CliConfig, purpose: Purpose) -> anyhow::Result
 
 /// Builds a client from the configuration, without opening the store.
 pub(crate) fn client_builder(config: &CliConfig) -> anyhow::Result<ClientBuilder> {
-    let mut builder = tidemill::ClientBuilder::new(&config.store.url)?.limits(config.limits).source("cli");
+    let mut builder = tidemill::ClientBuilder::new(&config.store.url).limits(config.limits).source("cli");
     if let Some(namespace) = &config.namespace {
         builder = builder.namespace(namespace.clone());
     }
     if let Some(wake) = &config.wake {
-        builder = builder.wake(wake.0.as_str())?;
+        builder = builder.wake(wake.0.as_str());
     }
     for rule in &config.groups {
-        builder = builder.group(rule.queue.clone(), &rule.group)?;
+        builder = builder.group(rule.queue.clone(), &rule.group);
     }
+    builder.check()?;
     Ok(builder)
 }
 

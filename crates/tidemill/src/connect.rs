@@ -13,15 +13,35 @@ use crate::wake::{IntoWakeTransport, WakeTransport};
 
 /// Connects to the store at `url`: `sqlite:app.db`, `sqlite::memory:`, `redis://…`, `rediss://…`,
 /// `redis+cluster://…`, `redis+sentinel://…`, `redis+unix://…` or `postgres://…`.
+///
+/// # Errors
+/// [`Error::Invalid`] if the URL is not valid; otherwise the store's error, such as
+/// [`Error::Unavailable`] or [`Error::Denied`].
+///
+/// # Cancel safety
+/// A dropped call may have created the store's tables.
 pub async fn connect(url: &str) -> Result<Client, Error> {
-    ClientBuilder::new(url)?.connect().await
+    ClientBuilder::new(url).connect().await
 }
 
-/// Settings of a connection. Opens nothing before [`connect`](Self::connect).
+/// Settings of a connection. Opens nothing before [`connect`](Self::connect), which also returns
+/// the first invalid setting.
+///
+/// ```
+/// # use tidemill::{ClientBuilder, Error, Limits};
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Error> {
+/// let limits = Limits { payload: 64 << 10 };
+/// let client = ClientBuilder::new("sqlite::memory:").limits(limits).source("shop").connect().await?;
+/// # drop(client);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is opened before `.connect().await`"]
 pub struct ClientBuilder {
-    store: StoreOptions,
+    /// The store, or the first invalid setting.
+    store: Result<StoreOptions, Error>,
     limits: Limits,
     source: Option<String>,
     namespace: Option<Namespace>,
@@ -85,6 +105,27 @@ impl StoreOptions {
         }
     }
 
+    /// Whether the store's keys have a prefix.
+    fn has_namespace(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Self::Redis(_) => true,
+            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
+            _ => false,
+        }
+    }
+
+    /// Passes the namespace to the store; returns it if it is for the wake-up transport instead.
+    fn namespace(self, namespace: Option<Namespace>) -> (Self, Option<Namespace>) {
+        match (self, namespace) {
+            #[cfg(feature = "redis")]
+            (Self::Redis(options), Some(namespace)) => {
+                (Self::Redis(Box::new(options.namespace(namespace))), None)
+            }
+            unchanged => unchanged,
+        }
+    }
+
     /// Opens the store. Retries if the store is unavailable, unless the first attempt took long.
     async fn open(self, transport: Option<Arc<dyn Transport>>) -> Result<Arc<dyn Store>, Error> {
         let started = Instant::now();
@@ -133,10 +174,20 @@ impl fmt::Debug for StoreOptions {
 }
 
 impl ClientBuilder {
-    /// Parses the URL of a store. Opens nothing yet.
-    pub fn new(url: &str) -> Result<Self, Error> {
-        let (store, limits) = (StoreOptions::parse(url)?, Limits::default());
-        Ok(Self { store, limits, source: None, namespace: None, wake: None })
+    /// Settings for the store at `url`: see [`connect`]. Opens nothing yet.
+    pub fn new(url: &str) -> Self {
+        let (store, limits) = (StoreOptions::parse(url), Limits::default());
+        Self { store, limits, source: None, namespace: None, wake: None }
+    }
+
+    /// Changes the store's options, unless an earlier setting was not valid.
+    fn set(mut self, set: impl FnOnce(&mut StoreOptions) -> Result<(), Error>) -> Self {
+        if let Ok(store) = &mut self.store
+            && let Err(error) = set(store)
+        {
+            self.store = Err(error);
+        }
+        self
     }
 
     /// Sets the prefix of every key and channel. Only Redis uses it, as a store or for wake-ups.
@@ -146,55 +197,63 @@ impl ClientBuilder {
     }
 
     /// Sets the transport of wake-ups from other processes: a Redis server (`"redis://…"`),
-    /// [`ListenNotify`](crate::ListenNotify) on PostgreSQL, or none
-    /// ([`NoTransport`](crate::NoTransport)). Without a transport, idle workers poll.
+    /// [`ListenNotify`](crate::wake::ListenNotify) on PostgreSQL, or none
+    /// ([`NoTransport`](crate::wake::NoTransport)). Without a transport, idle workers poll.
     ///
     /// ```no_run
-    /// # use tidemill::{ClientBuilder, Error, ListenNotify};
+    /// # use tidemill::{ClientBuilder, Error, wake::ListenNotify};
     /// # async fn connect() -> Result<(), Error> {
-    /// let client = ClientBuilder::new("postgres://localhost/app")?.wake("redis://localhost")?.connect().await?;
-    /// let client = ClientBuilder::new("postgres://localhost/app")?.wake(ListenNotify)?.connect().await?;
+    /// let client = ClientBuilder::new("postgres://localhost/app").wake("redis://localhost").connect().await?;
+    /// let client = ClientBuilder::new("postgres://localhost/app").wake(ListenNotify).connect().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn wake(mut self, transport: impl IntoWakeTransport) -> Result<Self, Error> {
-        let transport = transport.into_wake_transport()?;
-        self.store.check(&transport)?;
-        self.wake = Some(transport);
-        Ok(self)
+    pub fn wake(self, transport: impl IntoWakeTransport) -> Self {
+        let mut wake = None;
+        let builder = self.set(|store| {
+            let transport = transport.into_wake_transport()?;
+            store.check(&transport)?;
+            wake = Some(transport);
+            Ok(())
+        });
+        Self { wake, ..builder }
     }
 
     /// Sets how often an idle queue is polled without a wake-up. Only a PostgreSQL store is polled.
-    pub fn poll_interval(mut self, interval: PollInterval) -> Result<Self, Error> {
-        match &mut self.store {
+    pub fn poll_interval(self, interval: PollInterval) -> Self {
+        self.set(|store| match store {
             #[cfg(feature = "postgres")]
             StoreOptions::Postgres(options) => {
                 options.poll_interval = interval;
-                Ok(self)
+                Ok(())
             }
             #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
             _ => {
                 let _ = interval;
                 Err(Error::Invalid("only a PostgreSQL store has a poll interval".into()))
             }
-        }
+        })
     }
 
     /// Sets the consumer group of one queue, or of all queues without a group of their own. Only
     /// Redis has consumer groups.
-    pub fn group(mut self, queue: Option<QueueName>, group: &str) -> Result<Self, Error> {
-        match self.store {
+    pub fn group(self, queue: Option<QueueName>, group: &str) -> Self {
+        self.set(|store| match store {
             #[cfg(feature = "redis")]
             StoreOptions::Redis(options) => {
-                self.store = StoreOptions::Redis(Box::new(match queue {
-                    Some(queue) => options.group(queue, group),
-                    None => options.default_group(group),
-                }));
+                let old = (**options).clone();
+                **options = match queue {
+                    Some(queue) => old.group(queue, group),
+                    None => old.default_group(group),
+                };
+                Ok(())
             }
             #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
-            _ => return Err(Error::Invalid("only a Redis store has consumer groups".into())),
-        }
-        Ok(self)
+            _ => {
+                let _ = (queue, group);
+                Err(Error::Invalid("only a Redis store has consumer groups".into()))
+            }
+        })
     }
 
     /// Sets the limits on enqueued jobs.
@@ -209,10 +268,34 @@ impl ClientBuilder {
         self
     }
 
+    /// Checks the settings without opening the store.
+    ///
+    /// # Errors
+    /// The first setting that is not valid.
+    pub fn check(&self) -> Result<(), Error> {
+        let store = self.store.as_ref().map_err(Error::duplicate)?;
+        let has_prefix =
+            store.has_namespace() || self.wake.as_ref().is_some_and(WakeTransport::has_namespace);
+        if self.namespace.is_some() && !has_prefix {
+            let message = "a namespace is a prefix of Redis keys and channels: this store has none, and its \
+                           wake-ups do not use Redis";
+            return Err(Error::Invalid(message.into()));
+        }
+        Ok(())
+    }
+
     /// Opens the store.
-    pub async fn connect(mut self) -> Result<Client, Error> {
-        self.apply_namespace()?;
+    ///
+    /// # Errors
+    /// The first setting that is not valid; otherwise the store's error, such as
+    /// [`Error::Unavailable`] or [`Error::Denied`].
+    ///
+    /// # Cancel safety
+    /// A dropped call may have created the store's tables.
+    pub async fn connect(self) -> Result<Client, Error> {
+        self.check()?;
         let Self { store, limits, source, namespace, wake } = self;
+        let (store, namespace) = store?.namespace(namespace);
         let transport = match wake {
             Some(wake) => wake.into_transport(namespace).await?,
             None => None,
@@ -224,32 +307,11 @@ impl ClientBuilder {
         })
     }
 
-    /// Passes the namespace to the store or to the wake-up transport.
-    fn apply_namespace(&mut self) -> Result<(), Error> {
-        match (&mut self.store, self.namespace.take()) {
-            (_, None) => {}
-            #[cfg(feature = "redis")]
-            (StoreOptions::Redis(options), Some(namespace)) => {
-                **options = options.clone().namespace(namespace)
-            }
-            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
-            (_, Some(namespace)) if self.wake.as_ref().is_some_and(WakeTransport::has_namespace) => {
-                self.namespace = Some(namespace);
-            }
-            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
-            (_, Some(_)) => {
-                let message = "a namespace is a prefix of Redis keys and channels: this store has none, and its \
-                           wake-ups do not use Redis";
-                return Err(Error::Invalid(message.into()));
-            }
-        }
-        Ok(())
-    }
-
     /// The baselines of this store for benchmarks: loops over the bare driver.
-    pub async fn baselines(mut self) -> Result<Vec<Box<dyn Baseline>>, Error> {
-        self.apply_namespace()?;
-        match self.store {
+    #[doc(hidden)]
+    pub async fn baselines(self) -> Result<Vec<Box<dyn Baseline>>, Error> {
+        self.check()?;
+        match self.store?.namespace(self.namespace).0 {
             #[cfg(feature = "sqlite")]
             StoreOptions::Sqlite(options) => tidemill_sqlite::baselines(options).await,
             #[cfg(feature = "redis")]
@@ -267,7 +329,7 @@ mod tests {
 
     #[test]
     fn an_unknown_store_is_refused_without_showing_the_url() {
-        let error = ClientBuilder::new("mysql://root:hunter2@db").unwrap_err().to_string();
+        let error = ClientBuilder::new("mysql://root:hunter2@db").check().unwrap_err().to_string();
         assert!(error.contains("\"mysql\" is not a store") && !error.contains("hunter2"), "{error}");
     }
 
@@ -275,24 +337,19 @@ mod tests {
     fn a_namespace_is_for_what_has_keys_or_channels() {
         let check = |builder: ClientBuilder| {
             let namespace = Namespace::new("msaas:dev:").unwrap();
-            builder.namespace(namespace).apply_namespace()
+            builder.namespace(namespace).check()
         };
-        let error = check(ClientBuilder::new("sqlite::memory:").unwrap()).unwrap_err().to_string();
+        let error = check(ClientBuilder::new("sqlite::memory:")).unwrap_err().to_string();
         assert!(error.contains("a prefix of Redis keys"), "{error}");
-        assert!(
-            check(ClientBuilder::new("postgres://localhost").unwrap().wake(ListenNotify).unwrap()).is_err()
-        );
-        assert!(
-            check(ClientBuilder::new("postgres://localhost").unwrap().wake("redis://localhost").unwrap())
-                .is_ok()
-        );
-        assert!(check(ClientBuilder::new("redis://localhost").unwrap()).is_ok());
+        assert!(check(ClientBuilder::new("postgres://localhost").wake(ListenNotify)).is_err());
+        assert!(check(ClientBuilder::new("postgres://localhost").wake("redis://localhost")).is_ok());
+        assert!(check(ClientBuilder::new("redis://localhost")).is_ok());
     }
 
     #[test]
     fn what_cannot_wake_a_store_is_refused_with_a_reason() {
         let refused =
-            |store: &str, by: &str| ClientBuilder::new(store).unwrap().wake(by).unwrap_err().to_string();
+            |store: &str, by: &str| ClientBuilder::new(store).wake(by).check().unwrap_err().to_string();
         assert!(refused("redis://localhost", "redis://localhost").contains("wakes its workers by itself"));
         assert!(refused("sqlite:app.db", "listen").contains("no LISTEN"));
         let unknown = refused("postgres://localhost", "nats://me:hunter2@localhost");
@@ -307,15 +364,14 @@ mod tests {
             "redis+sentinel://a,b/main",
             "unix:///s",
         ] {
-            assert!(ClientBuilder::new("sqlite:app.db").unwrap().wake(by).is_ok(), "{by}");
-            assert!(ClientBuilder::new("postgres://localhost").unwrap().wake(by).is_ok(), "{by}");
+            assert!(ClientBuilder::new("sqlite:app.db").wake(by).check().is_ok(), "{by}");
+            assert!(ClientBuilder::new("postgres://localhost").wake(by).check().is_ok(), "{by}");
         }
     }
 
     #[test]
     fn the_wake_transport_never_shows_a_password() {
-        let builder =
-            ClientBuilder::new("postgres://localhost").unwrap().wake("redis://:hunter2@localhost").unwrap();
+        let builder = ClientBuilder::new("postgres://localhost").wake("redis://:hunter2@localhost");
         assert!(!format!("{builder:?}").contains("hunter2"));
     }
 }

@@ -27,7 +27,8 @@
 //! and another worker continues from the journal.
 //!
 //! ```
-//! use tidemill::{Activity, Ctx, Fail, RunWorkflows, Signal, StartWorkflows, Worker, Workflow, WorkflowError, days, secs};
+//! use tidemill::prelude::*;
+//! use tidemill::{Activity, Ctx, Signal, Workflow, WorkflowError, days, secs};
 //!
 //! const CHARGE: Activity<u64, String> = Activity::new("charge");
 //! const REFUND: Activity<String, ()> = Activity::new("refund");
@@ -73,29 +74,59 @@ pub mod sqlite;
 #[cfg(feature = "sqlite")]
 pub mod testing;
 pub mod transaction;
-mod wake;
+pub mod wake;
 
 pub use connect::{ClientBuilder, connect};
 pub use shutdown::shutdown_signal;
-pub use tidemill_core::client::{BulkError, DeadLetters, Enqueue, EnqueueBulk, Purged, WaitError};
-pub use tidemill_core::wake::NoTransport;
-pub use tidemill_core::wake::PollInterval;
+pub use tidemill_core::client::{
+    BulkError, DeadLetters, Enqueue, EnqueueBulk, PageParams, QueueHandle, WaitError,
+};
+pub use tidemill_core::job::JobState;
+pub use tidemill_core::store::{Durability, JobInfo, Page, QueueInfo};
 pub use tidemill_core::{
     Backoff, Chain, Client, Clock, DeadLetter, DeadLetterFilter, DeathReason, Dedup, Envelope, Error,
-    Guarantee, HolderId, Job, JobHandle, JobId, Kind, Limits, Namespace, Next, PageParams, Queue,
-    QueueHandle, QueueName, Store, Timestamp, baseline, chain, dead_letter, envelope, job, limits, name,
-    settle, store,
+    Guarantee, Job, JobHandle, JobId, Kind, Limits, Namespace, Next, Outcome, Queue, QueueName, Timestamp,
+    chain,
 };
+// For the command line, the torture tests and the benchmarks of this workspace.
+#[doc(hidden)]
+pub use tidemill_core::{baseline, dead_letter, envelope, job, limits, name, settle};
 pub use tidemill_worker::{
-    Blockers, BuildError, Event, EventKind, Extract, Fail, JobContext, JobCounts, QueueCounts, Report, State,
-    Stats, Unfinished, Worker, WorkerBuilder, WorkerError,
+    BuildError, Event, EventKind, Extract, Fail, JobContext, Report, State, Stats, Worker, WorkerBuilder,
+    WorkerError,
 };
 pub use tidemill_workflow::{
-    Activity, ActivityError, ChildError, Ctx, OnConflict, ParentClose, Query, RetryPolicy, RunError,
-    RunHandle, RunId, RunWorkflows, Signal, StartWorkflows, Update, Workflow, WorkflowError, join, select,
+    Activity, ActivityError, Ctx, Query, RunError, RunHandle, RunId, Signal, StartRun, Update, Workflow,
+    WorkflowError, join, select,
 };
-pub use transaction::{CompleteIn, EnqueueIn};
-pub use wake::{IntoWakeTransport, ListenNotify, WakeTransport};
+
+/// The traits that add methods to [`Client`], [`Enqueue`] and [`WorkerBuilder`], and the types that
+/// nearly every program uses.
+///
+/// ```
+/// use tidemill::prelude::*;
+/// ```
+pub mod prelude {
+    #[cfg(feature = "fleet")]
+    pub use tidemill_fleet::browser::UseBrowsers;
+    pub use tidemill_workflow::{RunWorkflows, StartWorkflows};
+
+    pub use crate::transaction::{CompleteIn, EnqueueIn};
+    pub use crate::{Client, Fail, Job, JobContext, State, Worker};
+}
+
+/// The store behind a [`Client`], and the results of operations on it.
+pub mod store {
+    pub use tidemill_core::HolderId;
+    pub use tidemill_core::client::Purged;
+    pub use tidemill_core::name::InvalidName;
+    pub use tidemill_core::store::*;
+}
+
+/// What a running [`Worker`] counts, and what a job's handler sees of the chains it waited for.
+pub mod worker {
+    pub use tidemill_worker::{Blockers, JobCounts, QueueCounts, Unfinished};
+}
 
 /// Durable workflows: the context of workflow code, the worker side, and test helpers.
 pub mod workflow {

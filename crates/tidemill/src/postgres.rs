@@ -33,6 +33,12 @@ pub fn is_store_of(client: &Client) -> bool {
 ///     Ok(tx.done(row.get(0)))
 /// }
 /// ```
+///
+/// # Errors
+/// [`Error::Invalid`] if the store is not PostgreSQL; otherwise the store's error.
+///
+/// # Cancel safety
+/// Cancel safe.
 pub async fn begin(client: impl AsRef<Client>) -> Result<Tx, Error> {
     downcast_store::<PostgresStore>(client.as_ref(), "PostgreSQL")?.get()?.begin().await
 }

@@ -58,6 +58,13 @@ pub fn done<O: IntoCompletion>(
 
 /// Runs `work` in its own transaction on the store's writer. Concurrent writes share one sync to
 /// disk. Use it for the first part of a staged handler, or for any other write. It must be short.
+///
+/// # Errors
+/// The error of `work`, after a rollback; otherwise a [`Fail`] that retries, or that buries the job if
+/// the store is not SQLite.
+///
+/// # Cancel safety
+/// Not cancel safe: the writer may run `work` after the future was dropped.
 pub async fn transact<T: Send + 'static>(
     client: impl AsRef<Client>,
     work: impl FnOnce(&Connection) -> Result<T, Fail> + Send + 'static,

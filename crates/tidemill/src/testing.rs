@@ -28,11 +28,23 @@ pub use tidemill_sqlite::PausedClock;
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
 
 /// A client with an in-memory store.
+///
+/// # Errors
+/// The store's error.
+///
+/// # Cancel safety
+/// Cancel safe.
 pub async fn memory() -> Result<Client, Error> {
     Ok(Client::new(Arc::new(SqliteStore::open(SqliteOptions::memory()).await?)))
 }
 
 /// A client with an in-memory store whose clock is paused until the test advances it.
+///
+/// # Errors
+/// The store's error.
+///
+/// # Cancel safety
+/// Cancel safe.
 pub async fn paused() -> Result<(Client, PausedClock), Error> {
     let clock = PausedClock::new(Timestamp::now());
     let options = SqliteOptions::memory().clock(Arc::new(clock.clone()));

@@ -1,10 +1,11 @@
-//! The transport of wake-ups between processes.
+//! The transport of wake-ups between processes: [`ClientBuilder::wake`](crate::ClientBuilder::wake).
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use tidemill_core::wake::{NoTransport, Transport};
+use tidemill_core::wake::Transport;
+pub use tidemill_core::wake::{NoTransport, PollInterval};
 use tidemill_core::{Error, Namespace};
 
 /// Wake-ups by LISTEN and NOTIFY: the default of a PostgreSQL store.

@@ -147,8 +147,7 @@ async fn a_lease_whose_answer_is_lost_is_repeated() {
 /// A Redis with the exact keys of playwright-distributed, and a store on it.
 async fn shared_registry() -> (Redis, Client) {
     let redis = Redis::start().unwrap();
-    let connector =
-        tidemill::ClientBuilder::new(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
+    let connector = tidemill::ClientBuilder::new(&redis.url()).namespace(Namespace::new("").unwrap());
     (redis, connector.connect().await.unwrap())
 }
 

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use tidemill::postgres::tokio_postgres::{Client as PgClient, NoTls};
 use tidemill::store::Completed;
 use tidemill::transaction::Done;
-use tidemill::{Chain, Client, CompleteIn, EnqueueIn, Fail, Job, JobContext, Next, Worker, postgres};
+use tidemill::transaction::{CompleteIn, EnqueueIn};
+use tidemill::{Chain, Client, Fail, Job, JobContext, Next, Worker, postgres};
 use tidemill_testkit::servers::Postgres;
 
 struct Sale;

@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use tidemill::sqlite::rusqlite::{Connection, TransactionBehavior};
 use tidemill::store::Completed;
 use tidemill::transaction::Done;
-use tidemill::{Chain, Client, CompleteIn, EnqueueIn, Fail, Job, JobContext, Next, Worker, sqlite};
+use tidemill::transaction::{CompleteIn, EnqueueIn};
+use tidemill::{Chain, Client, Fail, Job, JobContext, Next, Worker, sqlite};
 
 struct Sale;
 impl Chain for Sale {

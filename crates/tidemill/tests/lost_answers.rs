@@ -10,10 +10,8 @@ use tidemill::DeadLetterFilter;
 use tidemill::chain::{Completion, Continuation};
 use tidemill::store::{Cancelled, Completed, Deleted};
 use tidemill::workflow::{EntryContent, Json, RunStatus};
-use tidemill::{
-    Client, Ctx, JobId, Kind, OnConflict, Queue, QueueName, RunHandle, RunId, RunWorkflows, StartWorkflows,
-    Worker, Workflow, hours,
-};
+use tidemill::workflow::{OnConflict, RunWorkflows, StartWorkflows};
+use tidemill::{Client, Ctx, JobId, Kind, Queue, QueueName, RunHandle, RunId, Worker, Workflow, hours};
 use tidemill_testkit::conformance::QueueHarness;
 use tidemill_testkit::conformance::harness::dead;
 use tidemill_testkit::faults::Proxy;

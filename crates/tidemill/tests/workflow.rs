@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use tidemill::workflow::{ListRunsParams, RunStatus, WorkflowName};
+use tidemill::workflow::{ParentClose, RunWorkflows, StartWorkflows};
 use tidemill::{
-    Activity, Client, Ctx, Fail, Namespace, ParentClose, Query, RunWorkflows, Signal, StartWorkflows, Update,
-    Worker, WorkerBuilder, Workflow, WorkflowError,
+    Activity, Client, Ctx, Fail, Namespace, Query, Signal, Update, Worker, WorkerBuilder, Workflow,
+    WorkflowError,
 };
 use tidemill_testkit::servers::{shared_cluster, shared_postgres, shared_redis};
 use tokio_util::sync::CancellationToken;
@@ -105,12 +106,12 @@ async fn a_workflow_on_postgres() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workflow_on_redis() {
-    let connector = tidemill::ClientBuilder::new(&shared_redis().url()).unwrap();
+    let connector = tidemill::ClientBuilder::new(&shared_redis().url());
     works_on(connector.namespace(Namespace::new("flow:").unwrap()).connect().await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workflow_on_a_redis_cluster() {
-    let connector = tidemill::ClientBuilder::new(&shared_cluster().url()).unwrap();
+    let connector = tidemill::ClientBuilder::new(&shared_cluster().url());
     works_on(connector.namespace(Namespace::new("flow:").unwrap()).connect().await.unwrap()).await;
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use tidemill::RunId;
+use tidemill::store::Store;
 use tidemill::store::runs::ReadJournalParams;
 use tidemill::workflow::testing::replay_every_prefix;
 use tidemill::workflow::{Command, EntryContent, Journal, Program, Programs, RunEvent};
-use tidemill::{RunId, Store};
 
 /// Asserts that every activity of a closed run ended once or was cancelled. Returns the number of
 /// activities.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tidemill::name::{HolderId, JobId, Queue};
 use tidemill::settle::{Change, Settlement};
+use tidemill::store::Store;
 use tidemill::store::runs::{
     Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
     StartRunResult, StoredEntry, TerminateParams,
@@ -15,7 +16,7 @@ use tidemill::store::{
     ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
     StartParams, Verdict, WakeStream,
 };
-use tidemill::{Clock, Error, RunId, Store};
+use tidemill::{Clock, Error, RunId};
 
 use crate::kill_points::{KillPoint, KillSwitch};
 

@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidemill::{Ctx, Fail, JobContext, RunWorkflows, State, WorkerBuilder, WorkflowError};
+use tidemill::workflow::RunWorkflows;
+use tidemill::{Ctx, Fail, JobContext, State, WorkerBuilder, WorkflowError};
 
 use crate::job::HandlerState;
 use crate::kill_points::{KillPoint, KillSwitch};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use tidemill::{Client, Event, Namespace, Report, Store, Worker};
+use tidemill::store::Store;
+use tidemill::{Client, Event, Namespace, Report, Worker};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::job::{self, HandlerState};
@@ -69,9 +70,9 @@ impl From<&Report> for WorkerReport {
 impl WorkerSpec {
     /// Connects like the worker.
     pub async fn connect(&self) -> Result<Client> {
-        let connector = tidemill::ClientBuilder::new(&self.store)?;
+        let connector = tidemill::ClientBuilder::new(&self.store);
         let connector = match &self.wake {
-            Some(wake) => connector.wake(wake.as_str())?,
+            Some(wake) => connector.wake(wake.as_str()),
             None => connector,
         };
         let connector = match &self.namespace {

@@ -263,6 +263,10 @@ impl WorkerBuilder {
     ///
     /// # Errors
     /// Fails if the configuration is invalid, or if a part of the worker ended unexpectedly.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: a dropped worker does not shut down in order. Its handlers continue without a
+    /// lease, and their jobs run again when their leases expire. Complete `until` instead.
     pub async fn run_until<T>(self, until: impl Future<Output = T>) -> Result<Report, WorkerError> {
         self.build()?.run_until(until).await
     }
@@ -272,6 +276,9 @@ impl WorkerBuilder {
     ///
     /// # Errors
     /// As for [`run_until`](Self::run_until).
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: see [`run_until`](Self::run_until).
     pub async fn drain(self) -> Result<Report, WorkerError> {
         self.build()?.drain().await
     }
@@ -281,6 +288,9 @@ impl WorkerBuilder {
     ///
     /// # Errors
     /// As for [`run_until`](Self::run_until).
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: see [`run_until`](Self::run_until).
     pub async fn drain_scheduled(self) -> Result<Report, WorkerError> {
         self.build()?.drain_scheduled().await
     }

@@ -7,6 +7,7 @@ use tidemill_core::{Kind, Queue};
 
 /// The configuration of a worker is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The name of a queue or of a kind is invalid.
     #[error(transparent)]
@@ -57,6 +58,7 @@ pub enum BuildError {
 
 /// A worker failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WorkerError {
     /// The configuration is invalid.
     #[error(transparent)]

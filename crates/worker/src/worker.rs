@@ -74,6 +74,9 @@ impl Worker {
     ///
     /// # Errors
     /// Fails if a part of the worker ended unexpectedly.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: see [`run_until`](Self::run_until).
     pub async fn drain(self) -> Result<Report, WorkerError> {
         let drainer = Drainer::new(self.shared.clone(), DrainMode::Due);
         self.run_until(drainer.wait()).await
@@ -83,6 +86,9 @@ impl Worker {
     ///
     /// # Errors
     /// Fails if a part of the worker ended unexpectedly.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: see [`run_until`](Self::run_until).
     pub async fn drain_scheduled(self) -> Result<Report, WorkerError> {
         let wait_until_empty = self.wait_until_empty();
         self.run_until(wait_until_empty).await
@@ -99,6 +105,10 @@ impl Worker {
     ///
     /// # Errors
     /// Fails if a part of the worker ended unexpectedly.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: a dropped worker does not shut down in order. Its handlers continue without a
+    /// lease, and their jobs run again when their leases expire. Complete `until` instead.
     pub async fn run_until<T>(mut self, until: impl Future<Output = T>) -> Result<Report, WorkerError> {
         info!(worker = %self.shared.worker, queues = self.shared.queue_slots.len(), "the worker has started");
         let mut parts = self.start_parts();

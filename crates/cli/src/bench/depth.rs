@@ -9,8 +9,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use tidemill::baseline::Baseline;
 use tidemill::settle::{Change, Settlement};
+use tidemill::store::HolderId;
 use tidemill::store::{ClaimParams, Verdict};
-use tidemill::{Client, Guarantee, HolderId, Queue, QueueName};
+use tidemill::{Client, Guarantee, Queue, QueueName};
 
 use super::quantile;
 use super::throughput::envelopes;

@@ -192,19 +192,19 @@ mod tests {
         let url = format!("sqlite:{}", directory.path().join("bench.db").display());
         let plan = BenchPlan { jobs: 500, rounds: 1, latency_samples: 5 };
         let client = tidemill::connect(&url).await.unwrap();
-        let baselines = tidemill::ClientBuilder::new(&url).unwrap().baselines().await.unwrap();
+        let baselines = tidemill::ClientBuilder::new(&url).baselines().await.unwrap();
         let rows = run(&client, &baselines, &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 1);
         assert!(rows[0].per_s > 0.0 && rows[0].raw_per_s > 0.0 && rows[0].latency_p50_us > 0.0);
-        let baselines = tidemill::ClientBuilder::new(&url).unwrap().baselines().await.unwrap();
+        let baselines = tidemill::ClientBuilder::new(&url).baselines().await.unwrap();
         let rows = run_chains(&client, &baselines, &BenchPlan { jobs: 200, ..plan }, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 7);
         assert!(rows.iter().all(|row| row.per_s > 0.0 && row.raw_per_s > 0.0));
-        let baselines = tidemill::ClientBuilder::new(&url).unwrap().baselines().await.unwrap();
+        let baselines = tidemill::ClientBuilder::new(&url).baselines().await.unwrap();
         let rows = run_depths(&client, &baselines, &[150, 1_000], &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.depth).collect::<Vec<_>>(), [150, 1_000]);
         assert!(rows.iter().all(|row| row.claim_p50_us > 0.0 && row.raw_take_p50_us > 0.0));
-        let baselines = tidemill::ClientBuilder::new(&url).unwrap().baselines().await.unwrap();
+        let baselines = tidemill::ClientBuilder::new(&url).baselines().await.unwrap();
         let rows =
             run_workflows(&client, &baselines, &BenchPlan { jobs: 50, ..plan }, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 2);

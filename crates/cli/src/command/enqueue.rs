@@ -11,6 +11,7 @@ use tidemill::{BulkError, Client, Dedup, Error, Guarantee, JobId, Kind, QueueNam
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::output::printable;
 use crate::payload;
 use crate::time::{self, TimeArg};
 
@@ -213,6 +214,15 @@ async fn enqueue_one(
     let job = args.after.iter().fold(job, |job, id| job.after(&handle(id)));
     let made = context.await_store(job.enqueue()).await.map_err(|error| enqueue_error(error, &args.kind))?;
     args.print_job(made.id(), made.created(), context)?;
+    if !made.created() {
+        let key = args.dedup.as_deref().map(|key| format!(" with key {}", printable(key)));
+        let what = if key.is_some() { "chain" } else { "job" };
+        context.screen.print_line(&format!(
+            "no job was created: {what} {}{} exists already",
+            made.id(),
+            key.unwrap_or_default()
+        ));
+    }
     Ok(vec![made.id().clone()])
 }
 

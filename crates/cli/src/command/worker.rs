@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidemill::{Client, JobCounts, QueueName, Report, Worker, WorkerBuilder};
+use tidemill::worker::JobCounts;
+use tidemill::{Client, QueueName, Report, Worker, WorkerBuilder};
 
 use crate::browser_flags::BrowserFlags;
 use crate::context::Context;

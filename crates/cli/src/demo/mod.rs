@@ -54,7 +54,7 @@ async fn open(context: &Context) -> anyhow::Result<Client> {
     if context.config.store.by_flag {
         return context.standalone_client().await;
     }
-    Ok(tidemill::ClientBuilder::new("sqlite::memory:")?.source("demo").connect().await?)
+    Ok(tidemill::ClientBuilder::new("sqlite::memory:").source("demo").connect().await?)
 }
 
 fn worker(client: &Client, state: DemoState) -> WorkerBuilder {

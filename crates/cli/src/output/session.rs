@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tidemill::Timestamp;
 use tidemill::fleet::{Offer, SessionId, SessionInfo, WorkerKey};
-use tidemill::{HolderId, Timestamp};
+use tidemill::store::HolderId;
 
 use super::time::{brief_duration, relative};
 use super::{Cell, Colour, TextTable, printable};

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use tidemill::{JobCounts, Stats};
+use tidemill::Stats;
+use tidemill::worker::JobCounts;
 
 use super::rate::{Rate, per_second};
 use crate::output::{Screen, thousands};

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use tidemill::Stats;
 use tidemill::store::QueueInfo;
-use tidemill::{JobCounts, QueueCounts, Stats, Store};
+use tidemill::store::Store;
+use tidemill::worker::{JobCounts, QueueCounts};
 
 use super::rate::{Rate, per_second};
 use crate::output::{Cell, Colour, Screen, Style, TextTable, thousands};

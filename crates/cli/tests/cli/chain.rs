@@ -10,6 +10,8 @@ fn a_chain_is_started_once_continued_by_a_program_and_waited_for() {
     let start = ["chain", "start", "reserve", "--dedup", "order-7"];
     let id = place.ok(&start);
     assert_eq!(place.ok(&start), id);
+    let again = place.run(&start).stderr;
+    assert_eq!(again, format!("no job was created: chain {id} with key order-7 exists already\n"));
     place.ok(&["chain", "start", "bill", "--id", "bill-7", "--after", &id]);
     let bill = &place.json(&["chain", "show", "bill-7"])[0];
     assert_eq!((&bill["state"], &bill["waits_for"][0]), (&"blocked".into(), &id.as_str().into()));
@@ -25,6 +27,8 @@ fn a_chain_is_completed_from_outside_and_deleted() {
     let place = Place::new();
     place.ok(&["chain", "start", "approve", "--queue", "approvals", "--id", "a"]);
     place.ok(&["chain", "start", "later", "--id", "b", "--after", "a"]);
+    let again = place.run(&["enqueue", "later", "--id", "b"]).stderr;
+    assert_eq!(again, "no job was created: job b exists already\n");
     let refused = place.run(&["chain", "delete", "a"]);
     assert_eq!(
         (refused.code, refused.stdout.as_str()),

@@ -15,6 +15,7 @@ const MAX_BATCHES_IN_FLIGHT: usize = 3;
 /// A bulk was not created completely, or not as durably as requested. Jobs that are neither in
 /// `created` nor in `unknown` were not created.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct BulkError {
     /// The number of jobs in the bulk.
     pub count: usize,

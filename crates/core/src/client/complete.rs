@@ -22,6 +22,10 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Invalid`] if the job is of another kind or belongs to a run.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have completed the job. A second call for a chain would complete its next job:
+    /// name the step (`ID~2`) to be safe.
     pub async fn complete<J: Job>(&self, job: &JobId, output: J::Output) -> Result<Completed, Error> {
         self.complete_untyped(job, Some(J::KIND), output.into_completion(true)?).await
     }
@@ -33,6 +37,9 @@ impl Client {
     ///
     /// # Errors
     /// As [`complete`](Self::complete). [`Error::Unavailable`] if the chain keeps moving on.
+    ///
+    /// # Cancel safety
+    /// As [`complete`](Self::complete).
     pub async fn complete_untyped(
         &self,
         job: &JobId,

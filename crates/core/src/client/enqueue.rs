@@ -296,6 +296,10 @@ impl<O: DeserializeOwned> Enqueue<O> {
     /// # Errors
     /// [`Error::Invalid`] if an option or the payload is not valid; otherwise the store's error.
     /// [`Error::Unanswered`] means that the job may have been enqueued.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have enqueued the job. With an [`id`](Self::id) or a [`dedup`](Self::dedup) key
+    /// a second call creates no second job.
     pub async fn enqueue(self) -> Result<JobHandle<O>, Error> {
         let prepared = self.prepare()?;
         let (queue, jobs) = (&prepared.queue, std::slice::from_ref(&prepared.job));
@@ -388,6 +392,9 @@ impl<P: Serialize> EnqueueBulk<P> {
     ///
     /// # Errors
     /// After an error some jobs may exist; [`BulkError`] says which.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have enqueued some of the jobs.
     pub async fn enqueue(self) -> Result<Vec<JobId>, BulkError> {
         let (client, batch, count) = (self.client.clone(), self.batch, self.payloads.len());
         let (queue, jobs) = self.prepare().map_err(|error| BulkError::before_all(count, error))?;

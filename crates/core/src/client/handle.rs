@@ -29,6 +29,7 @@ pub struct JobHandle<O> {
 
 /// Why waiting ended without an output.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WaitError {
     /// The job does not keep its result.
     #[error("the result of job {0} is not kept: enqueue it with `keep_result`, or set `Job::KEEP_RESULT`")]

@@ -110,7 +110,7 @@ pub(super) enum PageError {
     #[error("{0}")]
     Invalid(String),
     /// The page is, or led to, a refused address.
-    #[error("refused: {0}")]
+    #[error("refused: {0}; a worker started with --allow-host or --allow-private can allow it")]
     Forbidden(String),
     /// A status that will not change.
     #[error("{url} answered {status}")]

@@ -59,6 +59,7 @@ pub struct Gateway {
 
 /// Why a gateway does not run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     /// Anyone could use its browsers and read other users' pages.
     #[error("the gateway does not listen on {0} without a token: whoever reaches it could use every browser")]

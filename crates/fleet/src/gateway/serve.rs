@@ -31,6 +31,14 @@ impl Gateway {
     /// waiting clients get an error. Sessions may continue for the [`grace`](Self::grace) period
     /// and are closed then. All sessions are released, except those that outlive their connection:
     /// clients reach them through another gateway.
+    ///
+    /// # Errors
+    /// [`ServeError::Exposed`] and [`ServeError::Lease`] as [`check`](Self::check), or an error of the
+    /// listener.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: complete `shutdown` instead, so that sessions end in order and their browsers
+    /// are released.
     pub async fn serve(
         self,
         listener: TcpListener,

@@ -8,7 +8,8 @@
 
 mod workflow;
 
-use tidemill::{RunWorkflows, StartWorkflows, Worker};
+use tidemill::Worker;
+use tidemill::workflow::{RunWorkflows, StartWorkflows};
 use workflow::{APPROVE, CHARGE, ORDER, Order, REFUND, SHIP, STATUS, charge, order, refund, ship};
 
 #[tokio::main]

@@ -6,9 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tidemill::{
-    Activity, Ctx, Fail, JobContext, Query, RetryPolicy, Signal, Workflow, WorkflowError, days, secs, select,
-};
+use tidemill::workflow::RetryPolicy;
+use tidemill::{Activity, Ctx, Fail, JobContext, Query, Signal, Workflow, WorkflowError, days, secs, select};
 
 /// An order.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -39,6 +39,9 @@ impl<T> AwaitingCommit<T> {
     }
 
     /// Publishes the wake-ups. Call it after the commit.
+    ///
+    /// # Cancel safety
+    /// Cancel safe. Without the wake-up, workers find the job by polling.
     pub async fn committed(self) -> T {
         if let Ok(store) = self.store.get() {
             match self.wakes {

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tidemill::workflow::{ChildError, RunWorkflows, StartWorkflows};
 use tidemill::{
-    Activity, ActivityError, ChildError, Client, Ctx, Fail, RunHandle, RunWorkflows, Signal, StartWorkflows,
-    State, Worker, Workflow, WorkflowError,
+    Activity, ActivityError, Client, Ctx, Fail, RunHandle, Signal, State, Worker, Workflow, WorkflowError,
 };
 use tokio::sync::Semaphore;
 

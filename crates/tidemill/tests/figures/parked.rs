@@ -1,9 +1,8 @@
 //! The memory of runs that wait for a signal.
 
 use futures_util::stream::{StreamExt, iter};
-use tidemill::{
-    Client, Ctx, RunHandle, RunWorkflows, Signal, StartWorkflows, Worker, Workflow, WorkflowError,
-};
+use tidemill::workflow::{RunWorkflows, StartWorkflows};
+use tidemill::{Client, Ctx, RunHandle, Signal, Worker, Workflow, WorkflowError};
 
 use crate::world::{Background, patiently, until};
 

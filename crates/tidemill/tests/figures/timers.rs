@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use tidemill::workflow::{Command, Entry, EntryContent, RunEvent};
-use tidemill::{
-    Ctx, RunHandle, RunWorkflows, StartWorkflows, Timestamp, Worker, Workflow, WorkflowError, testing,
-};
+use tidemill::workflow::{RunWorkflows, StartWorkflows};
+use tidemill::{Ctx, RunHandle, Timestamp, Worker, Workflow, WorkflowError, testing};
 
 use crate::world::{Background, patiently, quantile, stores, until};
 

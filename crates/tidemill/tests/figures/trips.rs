@@ -1,6 +1,7 @@
 //! One run at a time: sixteen round trips for three activities, however long they take.
 
-use tidemill::{Activity, Ctx, Fail, RunWorkflows, StartWorkflows, Worker, Workflow, WorkflowError};
+use tidemill::workflow::{RunWorkflows, StartWorkflows};
+use tidemill::{Activity, Ctx, Fail, Worker, Workflow, WorkflowError};
 
 use crate::world::{Background, ms, patiently, stores};
 

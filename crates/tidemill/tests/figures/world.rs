@@ -16,7 +16,7 @@ pub(crate) const fn ms(milliseconds: u64) -> Duration {
 
 /// Every store, for a test of this name.
 pub(crate) async fn stores(name: &str) -> [(&'static str, Client); 3] {
-    let redis = tidemill::ClientBuilder::new(&shared_redis().url()).unwrap();
+    let redis = tidemill::ClientBuilder::new(&shared_redis().url());
     let redis = redis.namespace(Namespace::new(&format!("{name}:")).unwrap()).connect().await.unwrap();
     let postgres = tidemill::connect(&shared_postgres().database().unwrap()).await.unwrap();
     [

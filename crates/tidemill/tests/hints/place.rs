@@ -22,7 +22,7 @@ impl Place {
     pub(crate) async fn sqlite() -> Self {
         let (directory, redis) = (tempfile::tempdir().unwrap(), Redis::start().unwrap());
         let url = format!("sqlite:{}", directory.path().join("jobs.db").display());
-        let connector = tidemill::ClientBuilder::new(&url).unwrap().wake(redis.url().as_str()).unwrap();
+        let connector = tidemill::ClientBuilder::new(&url).wake(redis.url().as_str());
         let client = connector.namespace(Namespace::new("hints:").unwrap()).connect().await.unwrap();
         let channel = Channel::of_redis(&redis.url(), "hints:");
         Self { client, channel, _kept: (Some(directory), Some(redis)) }
@@ -40,8 +40,7 @@ impl Place {
     }
 
     pub(crate) async fn on_redis(url: &str, namespace: &str) -> Self {
-        let connector =
-            tidemill::ClientBuilder::new(url).unwrap().namespace(Namespace::new(namespace).unwrap());
+        let connector = tidemill::ClientBuilder::new(url).namespace(Namespace::new(namespace).unwrap());
         let client = connector.connect().await.unwrap();
         // Any server of a cluster will do.
         let channel = Channel::of_redis(&url.replacen("+cluster", "", 1), namespace);

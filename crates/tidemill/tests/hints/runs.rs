@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidemill::{Activity, Ctx, Fail, RunWorkflows, StartWorkflows, Worker, Workflow, WorkflowError};
+use tidemill::workflow::{RunWorkflows, StartWorkflows};
+use tidemill::{Activity, Ctx, Fail, Worker, Workflow, WorkflowError};
 use tokio_util::sync::CancellationToken;
 
 use crate::place::Place;

@@ -33,8 +33,8 @@ async fn refusal(url: &str) -> String {
 
 /// Whether wake-ups of another store arrive through this server.
 async fn wakes(url: &str) {
-    let connector = tidemill::ClientBuilder::new("sqlite::memory:").unwrap();
-    let client = connector.wake(url).unwrap().connect().await.unwrap();
+    let connector = tidemill::ClientBuilder::new("sqlite::memory:");
+    let client = connector.wake(url).connect().await.unwrap();
     let findings = client.store().checkup().await.unwrap().findings;
     let wake_ups: Vec<_> = findings.iter().filter(|finding| finding.subject == "wake-ups").collect();
     assert!(wake_ups.iter().any(|finding| finding.message.contains("which answers")), "{findings:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidemill::StartWorkflows;
+use tidemill::workflow::StartWorkflows;
 
 use crate::world::{APPROVE, HELD, ORDERS, Working, World, closed_gate, message, open_gate, patiently};
 

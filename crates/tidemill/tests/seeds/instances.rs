@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use tidemill::workflow::RunHandle;
-use tidemill::{Queue, QueueName, StartWorkflows};
+use tidemill::workflow::StartWorkflows;
+use tidemill::{Queue, QueueName};
 
 use crate::world::{APPROVALS, APPROVE, ORDERS, World, message, number, patiently};
 

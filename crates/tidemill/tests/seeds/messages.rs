@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tidemill::workflow::ListRunsParams;
-use tidemill::{RunWorkflows, StartWorkflows};
+use tidemill::workflow::{RunWorkflows, StartWorkflows};
 
 use crate::world::{
     HELD, ORDERS, PROCESSING, Working, World, closed_gate, fact, message, open_gate, patiently,

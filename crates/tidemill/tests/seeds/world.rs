@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tidemill::workflow::Json;
+use tidemill::workflow::RunWorkflows;
 use tidemill::{
-    Activity, Client, Ctx, Fail, Namespace, Report, RunWorkflows, Signal, Worker, WorkerBuilder, WorkerError,
-    Workflow, WorkflowError,
+    Activity, Client, Ctx, Fail, Namespace, Report, Signal, Worker, WorkerBuilder, WorkerError, Workflow,
+    WorkflowError,
 };
 use tidemill_testkit::servers::Redis;
 use tokio::sync::Semaphore;
@@ -63,8 +64,8 @@ impl World {
     /// With parameters in the store's URL.
     pub(crate) async fn with(parameters: &str) -> Self {
         let redis = Redis::start().unwrap();
-        let connector = tidemill::ClientBuilder::new(&format!("{}{parameters}", redis.url())).unwrap();
-        let connector = connector.namespace(Namespace::new("").unwrap()).group(None, "aiki-workers").unwrap();
+        let connector = tidemill::ClientBuilder::new(&format!("{}{parameters}", redis.url()));
+        let connector = connector.namespace(Namespace::new("").unwrap()).group(None, "aiki-workers");
         let program = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
         Self { client: connector.connect().await.unwrap(), program: Mutex::new(program), redis }
     }

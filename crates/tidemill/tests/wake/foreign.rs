@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use tidemill::JobId;
+use tidemill::store::HolderId;
 use tidemill::store::{ClaimParams, Wake};
-use tidemill::{HolderId, JobId};
 
 use crate::process::{Listener, run};
 use crate::world::{Background, Ping, World, is_ready, queue, unheard, until};

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidemill::job::JobState;
-use tidemill::{
-    Client, ClientBuilder, Fail, Job, JobId, ListenNotify, Namespace, NoTransport, PollInterval, Queue,
-    QueueName, Store, Worker, WorkerError,
-};
+use tidemill::store::Store;
+use tidemill::wake::{ListenNotify, NoTransport, PollInterval};
+use tidemill::{Client, ClientBuilder, Fail, Job, JobId, Namespace, Queue, QueueName, Worker, WorkerError};
 use tidemill_testkit::servers::{Redis, shared_postgres};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -43,12 +42,12 @@ impl World {
     }
 
     fn builder(&self) -> ClientBuilder {
-        tidemill::ClientBuilder::new(&self.database).unwrap()
+        tidemill::ClientBuilder::new(&self.database)
     }
 
     /// A process that Redis wakes: it polls once an hour.
     pub(crate) async fn woken(&self) -> Client {
-        let builder = self.builder().poll_interval(PollInterval::new(HOUR, HOUR)).unwrap();
+        let builder = self.builder().poll_interval(PollInterval::new(HOUR, HOUR));
         self.open(builder).await
     }
 
@@ -58,18 +57,18 @@ impl World {
     }
 
     async fn open(&self, builder: ClientBuilder) -> Client {
-        let builder = builder.wake(self.redis.url().as_str()).unwrap();
+        let builder = builder.wake(self.redis.url().as_str());
         builder.namespace(Namespace::new("queuert:").unwrap()).connect().await.unwrap()
     }
 
     /// A process that PostgreSQL's LISTEN wakes.
     pub(crate) async fn listening(&self) -> Client {
-        self.builder().wake(ListenNotify).unwrap().connect().await.unwrap()
+        self.builder().wake(ListenNotify).connect().await.unwrap()
     }
 
     /// A process that publishes no wake-ups.
     pub(crate) async fn silent(&self) -> Client {
-        self.builder().wake(NoTransport).unwrap().connect().await.unwrap()
+        self.builder().wake(NoTransport).connect().await.unwrap()
     }
 
     pub(crate) fn subscribers(&self, channel: &str) -> u64 {

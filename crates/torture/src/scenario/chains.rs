@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tidemill::postgres::tokio_postgres;
 use tidemill::sqlite::rusqlite;
-use tidemill::{Client, EnqueueIn, JobHandle};
+use tidemill::transaction::EnqueueIn;
+use tidemill::{Client, JobHandle};
 use tidemill_testkit::servers::Redis;
 
 use crate::environment::{Environment, TIMEOUT};

@@ -12,6 +12,12 @@ use crate::handler::fail::Fail;
 ///
 /// The source is looked up once, when the worker is built. A missing source is an error at that
 /// point, and a job pays only for a clone.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a handler",
+    label = "this argument is not `State<T>`, `JobContext` or another `Extract`",
+    note = "the first argument of a handler is its job; wrap shared state in `State<…>` and give it to \
+            `WorkerBuilder::state`"
+)]
 pub trait Extract: Sized + Send + 'static {
     /// The result of the lookup.
     type Source: Send + Sync + 'static;

@@ -37,7 +37,9 @@ pub(crate) trait Handler: Send + Sync {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job handler",
     note = "a handler is `async fn(job: J, …) -> Result<J::Output, Fail>` where `J: Job` and each further \
-            argument is `State<T>`, `JobContext` or another `Extract`"
+            argument is `State<T>`, `JobContext` or another `Extract`",
+    note = "its future must be `Send`: an `Rc`, a `RefCell` borrow or a `MutexGuard` of std must not be held \
+            across an `.await`"
 )]
 pub trait HandlerFn<J: Job, Args: Extract>: Clone + Send + Sync + 'static {
     /// Calls the function.
@@ -154,6 +156,10 @@ impl From<Outcome> for AttemptResult {
 
 /// A value that a handler may return for a job with output `O`: the output itself, or [`Done`] with
 /// a transaction.
+#[diagnostic::on_unimplemented(
+    message = "a handler of this job cannot return `{Self}`",
+    note = "it returns `Result<{O}, Fail>`, or `Result<Done<{O}>, Fail>` with a transaction"
+)]
 pub trait IntoOutcome<O: IntoCompletion>: Send {
     #[doc(hidden)]
     fn into_result(self, keep_result: bool) -> HandlerResult;

@@ -69,6 +69,12 @@ pub enum RunProgress {
 
 impl<O> RunHandle<O> {
     /// Finds out why the run makes no progress, using only the store.
+    ///
+    /// # Errors
+    /// [`RunError::NotFound`] if the run does not exist; otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
     pub async fn diagnose(&self) -> Result<Diagnosis, RunError> {
         let (info, store) = (self.info().await?, self.store());
         let task = store.get_job(&self.run.task()).await?;

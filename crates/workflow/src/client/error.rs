@@ -7,6 +7,7 @@ use crate::error::QueryError;
 
 /// Why a run has no result, or did not accept a request.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// It does not exist, or was pruned after its end.
     #[error("there is no run `{0}`")]

@@ -22,6 +22,13 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl<O> RunHandle<O> {
     /// Queries the run, open or closed. A worker that knows its code answers.
+    ///
+    /// # Errors
+    /// [`RunError::TimedOut`] if no worker answers within 30 seconds, [`RunError::Query`] if the code
+    /// rejects the query, [`RunError::NotFound`]; otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a query changes nothing. A dropped call may leave its job until a worker answers it.
     pub async fn query<I: Serialize, A: DeserializeOwned>(
         &self,
         query: &Query<I, A>,
@@ -33,6 +40,12 @@ impl<O> RunHandle<O> {
     }
 
     /// Sends a query whose name is known only at run time.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    ///
+    /// # Cancel safety
+    /// As [`query`](Self::query).
     pub async fn query_untyped(&self, name: &str, input: Json) -> Result<Json, RunError> {
         self.check_payload_size(&input)?;
         self.send_query(QueryBody::Query { name: name.to_owned(), input }, ANSWER_TIMEOUT).await
@@ -40,6 +53,12 @@ impl<O> RunHandle<O> {
 
     /// What the run's code waits for, the oldest first, including signals and updates, which are
     /// not in the journal. Needs a worker that knows its code, and waits at most `limit` for it.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    ///
+    /// # Cancel safety
+    /// As [`query`](Self::query).
     pub async fn waits(&self, limit: Duration) -> Result<Vec<OpenWait>, RunError> {
         let answer = self.send_query(QueryBody::Waits, limit).await?;
         answer.read().map_err(|error| RunError::Unreadable(self.run.clone(), error))

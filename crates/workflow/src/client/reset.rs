@@ -16,6 +16,13 @@ impl<O> RunHandle<O> {
     /// Starts a new run from the commit at `position` of this run's journal. Issues the open
     /// commands of that point again, and delivers later signals and updates again. Terminates this
     /// run first if it is open. The new run has the same key, and no parent.
+    ///
+    /// # Errors
+    /// [`RunError::NotFound`], or [`Error::Invalid`] if there is no commit at `position`; otherwise the
+    /// store's error. The error says if this run was terminated already.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: a dropped call may have terminated this run without starting the new one.
     pub async fn reset(&self, position: u64) -> Result<Self, RunError> {
         let (info, store) = (self.info().await?, self.store());
         let (mut past, mut terminated) = (self.reset_point(position).await?, None);

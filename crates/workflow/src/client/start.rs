@@ -171,6 +171,15 @@ impl<O> StartRun<O> {
 
 impl<O: DeserializeOwned> StartRun<O> {
     /// Starts the run. When this returns, the run is stored and will run to its end.
+    ///
+    /// # Errors
+    /// [`RunError::Exists`] if the conflict policy rejects a second run, [`RunError::OtherWorkflow`];
+    /// [`RunError::Store`] with [`Error::Invalid`] and the like if an option is not valid, otherwise with
+    /// the store's error.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have started the run. With an [`id`](Self::id) or a [`key`](Self::key) a second
+    /// call starts no second run.
     pub async fn start(self) -> Result<RunHandle<O>, RunError> {
         let (client, policy, named) = (self.client.clone(), self.conflict, self.id.is_some());
         let new = self.into_request()?.into_params(client.store().clock().now());

@@ -18,6 +18,13 @@ use crate::definition::Update;
 
 impl<O> RunHandle<O> {
     /// Sends an update and waits for its answer.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] if the code rejects the update, [`RunError::TimedOut`] if it does not answer
+    /// within 30 seconds, [`RunError::Closed`], [`RunError::NotFound`]; otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have sent the update; a second call sends a second update.
     pub async fn update<I: Serialize, A: DeserializeOwned>(
         &self,
         update: &Update<I, A>,
@@ -30,12 +37,24 @@ impl<O> RunHandle<O> {
 
     /// Sends an update whose name is known only at run time. Waits 30 seconds for the answer, which
     /// needs a worker that knows the run's code, and code that receives such updates.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    ///
+    /// # Cancel safety
+    /// As [`update`](Self::update).
     pub async fn update_untyped(&self, name: &str, payload: Json) -> Result<Json, RunError> {
         self.update_within(name, payload, ANSWER_TIMEOUT).await
     }
 
     /// Like `update_untyped`, with another limit. After a timeout the run may still execute the
     /// update.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    ///
+    /// # Cancel safety
+    /// As [`update`](Self::update).
     pub async fn update_within(&self, name: &str, payload: Json, limit: Duration) -> Result<Json, RunError> {
         self.check_payload_size(&payload)?;
         let name = Topic::new(name).map_err(Error::from)?;

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidemill::workflow::RunWorkflows;
 use tidemill::workflow::{Program, Programs};
 use tidemill::{
-    Activity, Ctx, Fail, Query, Report, RunWorkflows, Signal, Update, Worker, WorkerBuilder, WorkerError,
-    Workflow, WorkflowError,
+    Activity, Ctx, Fail, Query, Report, Signal, Update, Worker, WorkerBuilder, WorkerError, Workflow,
+    WorkflowError,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
