@@ -1,6 +1,5 @@
-//! The client builder: opens the store that a URL names. The only module that knows all stores.
+//! The client builder: settings of a connection, and the retries of its opening.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +8,7 @@ use tidemill_core::wake::PollInterval;
 use tidemill_core::wake::Transport;
 use tidemill_core::{Client, Error, Limits, Namespace, QueueName, Store};
 
+use crate::open::{self, OpenStore};
 use crate::wake::{IntoWakeTransport, WakeTransport};
 
 /// Connects to the store at `url`: `sqlite:app.db`, `sqlite::memory:`, `redis://…`, `rediss://…`,
@@ -41,7 +41,7 @@ pub async fn connect(url: &str) -> Result<Client, Error> {
 #[must_use = "nothing is opened before `.connect().await`"]
 pub struct ClientBuilder {
     /// The store, or the first invalid setting.
-    store: Result<StoreOptions, Error>,
+    store: Result<Box<dyn OpenStore>, Error>,
     limits: Limits,
     source: Option<String>,
     namespace: Option<Namespace>,
@@ -54,136 +54,17 @@ const OPEN_RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::f
 /// An open that took longer than this to fail is not retried, so that the error arrives soon.
 const MAX_OPEN_RETRY_TIME: Duration = Duration::from_secs(1);
 
-/// The parsed options of one store.
-#[derive(Clone)]
-enum StoreOptions {
-    #[cfg(feature = "sqlite")]
-    Sqlite(tidemill_sqlite::SqliteOptions),
-    #[cfg(feature = "redis")]
-    Redis(Box<tidemill_redis::RedisOptions>),
-    #[cfg(feature = "postgres")]
-    Postgres(tidemill_postgres::PostgresOptions),
-}
-
-impl StoreOptions {
-    fn parse(url: &str) -> Result<Self, Error> {
-        let scheme = url.split(':').next().unwrap_or_default();
-        #[cfg(feature = "redis")]
-        if tidemill_redis::is_redis_url(url) {
-            return tidemill_redis::RedisOptions::parse(url).map(|options| Self::Redis(Box::new(options)));
-        }
-        match scheme {
-            #[cfg(feature = "sqlite")]
-            "sqlite" => tidemill_sqlite::SqliteOptions::parse(url).map(Self::Sqlite),
-            #[cfg(feature = "postgres")]
-            "postgres" | "postgresql" => tidemill_postgres::PostgresOptions::parse(url).map(Self::Postgres),
-            // The URL may contain a password, so the error shows only its scheme.
-            _ => Err(Error::Invalid(format!(
-                "{scheme:?} is not a store: use sqlite:FILE, sqlite::memory:, redis://…, rediss://…, \
-                 redis+cluster://…, redis+sentinel://…, redis+unix://… or postgres://…"
-            ))),
-        }
-    }
-}
-
-impl StoreOptions {
-    /// Rejects a wake-up transport that this store cannot use.
-    fn check(&self, wake: &WakeTransport) -> Result<(), Error> {
-        match (self, &wake.0) {
-            #[cfg(feature = "redis")]
-            (Self::Redis(_), _) => Err(Error::Invalid(
-                "a Redis store wakes its workers by itself: remove the wake-up transport".into(),
-            )),
-            #[cfg(feature = "sqlite")]
-            (Self::Sqlite(_), crate::wake::WakeMethod::ListenNotify) => Err(Error::Invalid(
-                "SQLite has no LISTEN: remove it, because a SQLite store notices writes of other processes, \
-                 or use redis://…"
-                    .into(),
-            )),
-            #[allow(unreachable_patterns, reason = "there may be no such store in this build")]
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether the store's keys have a prefix.
-    fn has_namespace(&self) -> bool {
-        match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(_) => true,
-            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
-            _ => false,
-        }
-    }
-
-    /// Passes the namespace to the store; returns it if it is for the wake-up transport instead.
-    fn namespace(self, namespace: Option<Namespace>) -> (Self, Option<Namespace>) {
-        match (self, namespace) {
-            #[cfg(feature = "redis")]
-            (Self::Redis(options), Some(namespace)) => {
-                (Self::Redis(Box::new(options.namespace(namespace))), None)
-            }
-            unchanged => unchanged,
-        }
-    }
-
-    /// Opens the store. Retries if the store is unavailable, unless the first attempt took long.
-    async fn open(self, transport: Option<Arc<dyn Transport>>) -> Result<Arc<dyn Store>, Error> {
-        let started = Instant::now();
-        for pause in OPEN_RETRY_DELAYS {
-            match self.clone().try_open(transport.clone()).await {
-                Err(error) if error.is_unavailable() && started.elapsed() < MAX_OPEN_RETRY_TIME => {
-                    tokio::time::sleep(pause).await;
-                }
-                opened => return opened,
-            }
-        }
-        self.try_open(transport).await
-    }
-
-    async fn try_open(self, transport: Option<Arc<dyn Transport>>) -> Result<Arc<dyn Store>, Error> {
-        // Unused in a build with Redis alone.
-        let _ = &transport;
-        Ok(match self {
-            #[cfg(feature = "sqlite")]
-            Self::Sqlite(options) => {
-                let options = tidemill_sqlite::SqliteOptions { transport, ..options };
-                Arc::new(tidemill_sqlite::SqliteStore::open(options).await?)
-            }
-            #[cfg(feature = "redis")]
-            Self::Redis(options) => Arc::new(tidemill_redis::RedisStore::connect(*options).await?),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(options) => {
-                let options = tidemill_postgres::PostgresOptions { transport, ..options };
-                Arc::new(tidemill_postgres::PostgresStore::connect(options).await?)
-            }
-        })
-    }
-}
-
-impl fmt::Debug for StoreOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            #[cfg(feature = "sqlite")]
-            Self::Sqlite(options) => options.fmt(f),
-            #[cfg(feature = "redis")]
-            Self::Redis(options) => options.fmt(f),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => f.write_str("postgres"),
-        }
-    }
-}
-
 impl ClientBuilder {
     /// Settings for the store at `url`: see [`connect`]. Opens nothing yet.
     pub fn new(url: &str) -> Self {
-        let (store, limits) = (StoreOptions::parse(url), Limits::default());
+        let (store, limits) = (open::parse(url), Limits::default());
         Self { store, limits, source: None, namespace: None, wake: None }
     }
 
     /// Changes the store's options, unless an earlier setting was not valid.
-    fn set(mut self, set: impl FnOnce(&mut StoreOptions) -> Result<(), Error>) -> Self {
+    fn set(mut self, set: impl FnOnce(&mut dyn OpenStore) -> Result<(), Error>) -> Self {
         if let Ok(store) = &mut self.store
-            && let Err(error) = set(store)
+            && let Err(error) = set(&mut **store)
         {
             self.store = Err(error);
         }
@@ -212,7 +93,7 @@ impl ClientBuilder {
         let mut wake = None;
         let builder = self.set(|store| {
             let transport = transport.into_wake_transport()?;
-            store.check(&transport)?;
+            store.check_wake(&transport)?;
             wake = Some(transport);
             Ok(())
         });
@@ -221,39 +102,13 @@ impl ClientBuilder {
 
     /// Sets how often an idle queue is polled without a wake-up. Only a PostgreSQL store is polled.
     pub fn poll_interval(self, interval: PollInterval) -> Self {
-        self.set(|store| match store {
-            #[cfg(feature = "postgres")]
-            StoreOptions::Postgres(options) => {
-                options.poll_interval = interval;
-                Ok(())
-            }
-            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
-            _ => {
-                let _ = interval;
-                Err(Error::Invalid("only a PostgreSQL store has a poll interval".into()))
-            }
-        })
+        self.set(|store| store.set_poll_interval(interval))
     }
 
     /// Sets the consumer group of one queue, or of all queues without a group of their own. Only
     /// Redis has consumer groups.
     pub fn group(self, queue: Option<QueueName>, group: &str) -> Self {
-        self.set(|store| match store {
-            #[cfg(feature = "redis")]
-            StoreOptions::Redis(options) => {
-                let old = (**options).clone();
-                **options = match queue {
-                    Some(queue) => old.group(queue, group),
-                    None => old.default_group(group),
-                };
-                Ok(())
-            }
-            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
-            _ => {
-                let _ = (queue, group);
-                Err(Error::Invalid("only a Redis store has consumer groups".into()))
-            }
-        })
+        self.set(|store| store.set_group(queue, group))
     }
 
     /// Sets the limits on enqueued jobs.
@@ -295,12 +150,13 @@ impl ClientBuilder {
     pub async fn connect(self) -> Result<Client, Error> {
         self.check()?;
         let Self { store, limits, source, namespace, wake } = self;
-        let (store, namespace) = store?.namespace(namespace);
+        let mut store = store?;
+        let namespace = namespace.and_then(|namespace| store.set_namespace(namespace));
         let transport = match wake {
             Some(wake) => wake.into_transport(namespace).await?,
             None => None,
         };
-        let client = Client::new(store.open(transport).await?).limits(limits);
+        let client = Client::new(open_with_retries(&*store, transport).await?).limits(limits);
         Ok(match source {
             Some(source) => client.source(&source),
             None => client,
@@ -311,15 +167,29 @@ impl ClientBuilder {
     #[doc(hidden)]
     pub async fn baselines(self) -> Result<Vec<Box<dyn Baseline>>, Error> {
         self.check()?;
-        match self.store?.namespace(self.namespace).0 {
-            #[cfg(feature = "sqlite")]
-            StoreOptions::Sqlite(options) => tidemill_sqlite::baselines(options).await,
-            #[cfg(feature = "redis")]
-            StoreOptions::Redis(options) => tidemill_redis::baselines(*options).await,
-            #[cfg(feature = "postgres")]
-            StoreOptions::Postgres(options) => tidemill_postgres::baselines(options).await,
+        let mut store = self.store?;
+        if let Some(namespace) = self.namespace {
+            store.set_namespace(namespace);
+        }
+        store.baselines().await
+    }
+}
+
+/// Opens the store. Retries if the store is unavailable, unless the first attempt took long.
+async fn open_with_retries(
+    store: &dyn OpenStore,
+    transport: Option<Arc<dyn Transport>>,
+) -> Result<Arc<dyn Store>, Error> {
+    let started = Instant::now();
+    for delay in OPEN_RETRY_DELAYS {
+        match store.open(transport.clone()).await {
+            Err(error) if error.is_unavailable() && started.elapsed() < MAX_OPEN_RETRY_TIME => {
+                tokio::time::sleep(delay).await;
+            }
+            opened => return opened,
         }
     }
+    store.open(transport).await
 }
 
 #[cfg(test)]

@@ -66,6 +66,7 @@
 //! ```
 
 mod connect;
+mod open;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod shutdown;

@@ -4,12 +4,13 @@
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
-
-use std::marker::PhantomData;
-use std::sync::Arc;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod typed_store;
 
 pub use tidemill_core::transaction::{Committed, Done, TransactionClaim, Uncommitted};
-use tidemill_core::{Client, Error, Job, JobId, Store};
+use tidemill_core::{Job, JobId};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use typed_store::{TypedStore, downcast_store};
 
 /// Enqueues jobs in a transaction of the store's driver. The jobs exist, and workers wake up, only
 /// after the commit.
@@ -30,32 +31,7 @@ pub trait CompleteIn<Tx> {
     /// The pending answer, or a future of it.
     type Output;
 
-    /// Ends a job of type `J` as if its handler had returned `output`, as [`Client::complete`]
-    /// does.
+    /// Ends a job of type `J` as if its handler had returned `output`, as
+    /// [`Client::complete`](crate::Client::complete) does.
     fn complete_in<J: Job>(&self, tx: Tx, job: &JobId, output: J::Output) -> Self::Output;
-}
-
-/// The client's store, if its type is `S`.
-pub(crate) fn downcast_store<S: Store>(
-    client: &Client,
-    wanted: &'static str,
-) -> Result<TypedStore<S>, Error> {
-    if client.store().as_any().is::<S>() {
-        return Ok(TypedStore { store: client.store().clone(), kind: PhantomData });
-    }
-    Err(Error::Invalid(format!("this transaction belongs to {wanted}, but the store is another database")))
-}
-
-/// A store whose concrete type is `S`.
-pub(crate) struct TypedStore<S> {
-    store: Arc<dyn Store>,
-    kind: PhantomData<fn() -> S>,
-}
-
-impl<S: Store> TypedStore<S> {
-    /// The store as its concrete type.
-    pub(crate) fn get(&self) -> Result<&S, Error> {
-        let wrong_type = || Error::Invalid("the store has another type".into());
-        self.store.as_any().downcast_ref().ok_or_else(wrong_type)
-    }
 }
