@@ -2,11 +2,13 @@
 
 use anyhow::Result;
 
-use crate::{build_time, shell, test, tidy};
+use crate::{build_time, dependencies, features, metadata, msrv, shell, test, tidy};
 
 pub(crate) fn run() -> Result<()> {
     shell::run(&mut shell::cargo(&["fmt", "--all", "--check"]))?;
     tidy::run()?;
+    let metadata = metadata::load()?;
+    dependencies::check(&metadata)?;
     shell::run(&mut shell::cargo(&[
         "clippy",
         "--workspace",
@@ -16,6 +18,8 @@ pub(crate) fn run() -> Result<()> {
         "-D",
         "warnings",
     ]))?;
+    features::check(&metadata)?;
+    msrv::check(&metadata)?;
     let mut doc = shell::cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--quiet"]);
     shell::run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     test::run(test::TestScope::Everything)?;

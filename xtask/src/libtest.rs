@@ -54,11 +54,11 @@ fn module_of(test: &str) -> String {
 }
 
 /// The output of one test program.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct TestReport {
     pub(crate) counts: TestCounts,
     /// All lines except those of passed tests.
-    lines: Vec<String>,
+    pub(crate) lines: Vec<String>,
 }
 
 impl TestReport {

@@ -4,7 +4,12 @@
 
 mod build_time;
 mod ci;
+mod dependencies;
+mod features;
 mod libtest;
+mod license;
+mod metadata;
+mod msrv;
 mod readme;
 mod servers;
 mod shell;
@@ -24,8 +29,12 @@ cargo xtask test [--fast | --versions]
                              runs every test; installs servers, browsers and Node if they are missing.
                              --fast: only the tests that need no server
                              --versions: only the conformance suite, on Redis 6.2, the newest PostgreSQL and the system's servers
-cargo xtask ci               format, lints, layering, documentation, then `test`, then `build-time`
 cargo xtask build-time       prints the CPU seconds of a release build from an empty target directory
+cargo xtask ci               format, layering, licences, lints, each feature alone, the oldest compiler,
+                             documentation, then `test`, then `build-time`
+cargo xtask features         checks the crates without features and with each single feature
+cargo xtask msrv             checks the crates with the oldest supported compiler; installs it with rustup
+cargo xtask licenses         checks licences and sources of all dependencies by deny.toml
 cargo xtask tidy             checks the layering and the project's own rules
 cargo xtask tidy --names     lists names that are declared too often or retired
 cargo xtask torture [--seconds N] [--seed S] [--store sqlite|redis|cluster|postgres|all]
@@ -50,6 +59,9 @@ fn run(args: &[&str]) -> Result<()> {
         ["test", "--versions"] => versions::run(),
         ["ci"] => ci::run(),
         ["build-time"] => build_time::run(),
+        ["features"] => features::check(&metadata::load()?),
+        ["msrv"] => msrv::check(&metadata::load()?),
+        ["licenses"] => dependencies::check(&metadata::load()?),
         ["tidy"] => tidy::run(),
         ["tidy", "--names"] => tidy::run_names(),
         ["torture", rest @ ..] => torture::run(rest),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::libtest::TestCounts;
+use crate::libtest::TestReport;
 use crate::shell;
 
 /// Replaced by the binary of the tests, which is built already.
@@ -16,23 +16,22 @@ const CARGO_RUN_COMMAND: &str = "cargo run --release --";
 const XTASK_TEST_COMMAND: &str = "cargo xtask test";
 
 /// Runs the blocks marked `sh`, each as one script in its own directory.
-pub(crate) fn run(tidemill: Option<&Path>) -> Result<TestCounts> {
-    println!("README");
+pub(crate) fn run(tidemill: Option<&Path>) -> Result<TestReport> {
     let started = Instant::now();
     let readme = std::fs::read_to_string(shell::root().join("README.md")).context("there is no README.md")?;
-    let mut counts = TestCounts::default();
+    let mut report = TestReport::default();
     for script in blocks(&readme).map(|block| runnable(&block)).filter(|script| !script.trim().is_empty()) {
         let program = tidemill.context("no crate builds the program `tidemill` that the README runs")?;
         match run_block(&script, program) {
-            Ok(()) => counts.passed += 1,
+            Ok(()) => report.counts.passed += 1,
             Err(error) => {
-                println!("    {error:#}");
-                counts.failed += 1;
+                report.lines.push(format!("{error:#}"));
+                report.counts.failed += 1;
             }
         }
     }
-    counts.took = started.elapsed();
-    Ok(counts)
+    report.counts.took = started.elapsed();
+    Ok(report)
 }
 
 fn run_block(script: &str, program: &Path) -> Result<()> {

@@ -2,9 +2,8 @@
 //! stores.
 
 use anyhow::Result;
-use serde::Deserialize;
 
-use crate::shell;
+use crate::metadata::{self, Dependency, Package};
 
 /// The layer of a crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,31 +49,11 @@ fn allows(from: Layer, to: Layer, is_dev: bool) -> bool {
     }
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    dependencies: Vec<Dependency>,
-    features: serde_json::Map<String, serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    kind: Option<String>,
-}
-
 pub(crate) fn check() -> Result<Vec<String>> {
-    let metadata = shell::read_output(&mut shell::cargo(&["metadata", "--no-deps", "--format-version=1"]))?;
-    Ok(problems(&serde_json::from_str(&metadata)?))
+    Ok(problems(&metadata::load()?.members().collect::<Vec<_>>()))
 }
 
-fn problems(metadata: &Metadata) -> Vec<String> {
-    let packages = &metadata.packages;
+fn problems(packages: &[&Package]) -> Vec<String> {
     let is_ours = |name: &str| packages.iter().any(|package| package.name == name);
     let edges = packages.iter().flat_map(|package| {
         let own = package.dependencies.iter().filter(|dependency| is_ours(&dependency.name));
@@ -82,9 +61,9 @@ fn problems(metadata: &Metadata) -> Vec<String> {
     });
     packages
         .iter()
-        .filter_map(missing_layer)
+        .filter_map(|package| missing_layer(package))
         .chain(edges)
-        .chain(packages.iter().filter_map(forbidden_features))
+        .chain(packages.iter().filter_map(|package| forbidden_features(package)))
         .collect()
 }
 
@@ -123,15 +102,14 @@ mod tests {
             kind: kind.map(Into::into),
         };
         let dependencies = dependencies.iter().map(dependency).collect();
-        Package { name: name.into(), dependencies, features: serde_json::Map::new() }
+        Package { name: name.into(), dependencies, ..Package::default() }
     }
 
     fn problems_of(dependent: Package) -> Vec<String> {
         let others = ["tidemill-core", "tidemill-redis", "tidemill-worker", "tidemill", "tidemill-testkit"];
         let others = others.iter().filter(|name| **name != dependent.name).map(|name| package(name, &[]));
         let packages = others.chain([package("tidemill-sqlite", &[])]).collect::<Vec<_>>();
-        let packages = packages.into_iter().chain([dependent]).collect();
-        problems(&Metadata { packages })
+        problems(&packages.iter().chain([&dependent]).collect::<Vec<_>>())
     }
 
     #[test]
@@ -175,7 +153,7 @@ mod tests {
     fn only_the_facade_has_features() {
         let with_features = |name| {
             let mut package = package(name, &[]);
-            package.features.insert("extra".into(), serde_json::Value::Null);
+            package.features.insert("extra".into(), Vec::new());
             problems_of(package)
         };
         assert!(with_features("tidemill").is_empty());
