@@ -9,3 +9,4 @@ pub mod faults;
 pub mod idle_claims;
 pub mod lost_answers;
 pub mod servers;
+pub mod upgrade;
