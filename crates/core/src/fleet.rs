@@ -33,7 +33,8 @@ name!(
 );
 
 name!(
-    /// The id of a session. Knowing it is enough to reconnect, so it is random.
+    /// The id of a session. It is random. A gateway with tokens also asks for the token that opened
+    /// the session; without tokens the id is enough to reconnect.
     SessionId, "session id", |name| within(name, "_-") && name.len() <= 64,
     "1 to 64 of the characters a-z A-Z 0-9 _ -"
 );

@@ -166,6 +166,16 @@ pub mod browser {
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Runs the code blocks of the guide as doctests.
+#[cfg(all(doctest, feature = "postgres", feature = "sqlite"))]
+#[doc = include_str!("../../../docs/guide.md")]
+struct Guide;
+
+/// Runs the code blocks of the page on workflows as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/workflows.md")]
+struct Workflows;
+
 /// `n` seconds.
 pub const fn secs(n: u64) -> std::time::Duration {
     std::time::Duration::from_secs(n)
