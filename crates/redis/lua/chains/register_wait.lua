@@ -1,20 +1,20 @@
 -- Registers jobs with the chains they wait for, in the shard of those chains. May be repeated.
 -- KEYS  jobs, waiters, notices, then the record key of each chain
--- ARGV  per chain: chain, waiter ('CHAIN MARK POSITION QUEUE JOB')
+-- ARGV  one map: chains: the chain and the waiter ('CHAIN MARK POSITION QUEUE JOB') of each
 -- Returns for each: 'open'; 'kept' followed by its record; 'removed'; or 'missing'.
 local shard = { jobs = KEYS[1], waiters = KEYS[2], notices = KEYS[3] }
 expect_type(shard.waiters, 'zset')
 expect_type(shard.jobs, 'hash')
 expect_type(shard.notices, 'hash')
-local out, records = {}, {}
-for n = 1, #ARGV / 2 do records[n] = redis.call('GET', KEYS[3 + n]) end
-for i = 1, #ARGV, 2 do
-  local n, chain = (i + 1) / 2, ARGV[i]
+local args, out, records = cmsgpack.unpack(ARGV[1]), {}, {}
+for n in ipairs(args.chains) do records[n] = redis.call('GET', KEYS[3 + n]) end
+for n, wait in ipairs(args.chains) do
+  local chain = wait.chain
   -- A chain whose waiters are not all notified has closed, even if its id has been reused.
   local notice = redis.call('HGET', shard.notices, chain)
   local record = notice or records[n]
   if not notice and redis.call('HEXISTS', shard.jobs, chain) == 1 then
-    redis.call('ZADD', shard.waiters, 0, ARGV[i + 1])
+    redis.call('ZADD', shard.waiters, 0, wait.waiter)
     out[n] = 'open'
   elseif notice == '' then
     out[n] = 'removed'

@@ -1,19 +1,13 @@
 -- Renews sessions for their holders: extends leases, and adds unknown sessions if there is
 -- capacity.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then per session: its id, worker, holder, lease in ms, ms for which
---       it outlives its connection, '1' if a client is connected, '1' to take it over, '1' if it
---       must exist, when it began (ms), detail
+-- ARGV  the map of the fleet, with sessions: id, member (its worker), holder, ttl (ms), keep (for how
+--       many ms it outlives its connection), connected (a client is), takes (it over), must_exist,
+--       started (when it began, in ms, as text) and detail of each
 -- Returns for each: 'held', 'closing' or 'lost'.
-local function read(i)
-  return { id = ARGV[i], member = ARGV[i + 1], holder = ARGV[i + 2], ttl = tonumber(ARGV[i + 3]),
-    keep = tonumber(ARGV[i + 4]), connected = ARGV[i + 5], takes = ARGV[i + 6] == '1',
-      must_exist = ARGV[i + 7] == '1',
-    started = ARGV[i + 8], detail = ARGV[i + 9] }
-end
-
 local function hold_session(attached)
-  redis.call('HSET', session_key(attached.id), 'holder', attached.holder, 'connected', attached.connected)
+  redis.call('HSET', session_key(attached.id), 'holder', attached.holder, 'connected',
+    attached.connected and 1 or 0)
   extend_session(attached.id, attached.member, TIME + math.max(attached.ttl, attached.keep))
 end
 
@@ -50,5 +44,5 @@ local function attach(attached)
 end
 
 local out = {}
-for i = 6, #ARGV, 10 do out[#out + 1] = attach(read(i)) end
+for i, attached in ipairs(args.sessions) do out[i] = attach(attached) end
 return reply_with(out)

@@ -3,10 +3,9 @@
 -- went to another run of the server: clients may hold leases that could not be extended or that are
 -- lost.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, grace period in ms, then workers
+-- ARGV  the map of the fleet, with grace (ms) and workers
 -- Returns for each: 1 if it is to drain, else 0; its number of sessions; how many it has ever had.
-local grace, all, out = tonumber(ARGV[6]), {}, {}
-for i = 7, #ARGV, WORKER_ARGS do all[#all + 1] = read_worker(i) end
+local grace, all, out = args.grace, described_workers(), {}
 
 local function add_worker(worker)
   redis.call('HSET', LIFETIME, worker.id,

@@ -1,9 +1,8 @@
 -- Adds workers, without anything that an earlier worker of the same name left.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then workers
+-- ARGV  the map of the fleet, with workers
 -- Returns how many.
-local all = {}
-for i = 6, #ARGV, WORKER_ARGS do all[#all + 1] = read_worker(i) end
+local all = described_workers()
 for _, worker in ipairs(all) do
   -- ZADD first: a server without memory refuses it, and then nothing has changed.
   redis.call('ZADD', MEMBERS, 0, worker.id)

@@ -1,15 +1,13 @@
 -- Leases a worker to a session, or adds the session to the queue of clients that wait for one.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then: session, kind, holder, lease in ms, ms for which it outlives
---       its connection, detail, maximum number of waiting clients (0: this one does not wait), ms
---       for which it may wait without asking again, number of offers, offers, then rejected workers
+-- ARGV  the map of the fleet, with session, kind, holder, ttl (ms), keep (for how many ms it outlives
+--       its connection), detail, max_waiting clients (0: this one does not wait), wait_ttl (for how
+--       many ms it may wait without asking again), offers, and rejected workers
 -- Returns 'given', worker, endpoint, offer, until (ms); or 'waiting', clients ahead, fresh workers;
 -- or 'refused', waiting clients, fresh workers.
-local session_id, kind, holder, keep, detail = ARGV[6], ARGV[7], ARGV[8], ARGV[10], ARGV[11]
-local ends = TIME + math.max(tonumber(ARGV[9]), tonumber(keep))
-local most, line_ttl, offers, refused = tonumber(ARGV[12]), tonumber(ARGV[13]), {}, {}
-for i = 15, 14 + tonumber(ARGV[14]) do offers[#offers + 1] = ARGV[i] end
-for i = 15 + #offers, #ARGV do refused[ARGV[i]] = true end
+local session_id, kind, holder, offers, refused = args.session, args.kind, args.holder, args.offers, {}
+local ends, most, line_ttl = TIME + math.max(args.ttl, args.keep), args.max_waiting, args.wait_ttl
+for _, id in ipairs(args.rejected) do refused[id] = true end
 -- The only workers it may get, if other clients are ahead of it.
 local allowed
 -- How many expired items and candidates are handled in one step. Further steps follow only while no
@@ -179,8 +177,7 @@ if worker then
   if redis.call('EXISTS', wait_queue.turns) == 1 then add_wake('places ' .. kind) end
   redis.call('DEL', session_key(session_id))
   redis.call('HSET', session_key(session_id), 'member', worker.id, 'holder', holder, 'connected', 0, 'keep',
-    keep, 'started', int_text(TIME),
-    'detail', detail)
+    int_text(args.keep), 'started', int_text(TIME), 'detail', args.detail)
   local answer = lease_to(worker)
   publish_count(worker.id)
   index_worker(worker)

@@ -1,16 +1,14 @@
 -- Reads one session that has a worker, or a page of them. Writes nothing.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then: 'one', session; or 'page', first member, end of the list,
---       limit
+-- ARGV  the map of the fleet, with session; or with first (member), last (end of the list), limit
 -- Returns the cursor ('' on the last page), then for each: session, worker, endpoint, offer ('' if
 -- the worker is gone), holder, '1' if a client is connected, '1' if closing, ms for which it
 -- outlives its connection, when it began (ms), until when it lasts (ms), detail.
-local ids, out = { ARGV[7] }, { '' }
-if ARGV[6] == 'page' then
-  local found = redis.call('ZRANGEBYLEX', SESSIONS, ARGV[7], ARGV[8], 'LIMIT', 0, tonumber(ARGV[9]))
-  if #found == tonumber(ARGV[9]) then out[1] = found[#found] end
+local ids, out = { args.session }, { '' }
+if not args.session then
+  local found = redis.call('ZRANGEBYLEX', SESSIONS, args.first, args.last, 'LIMIT', 0, args.limit)
+  if #found == args.limit then out[1] = found[#found] end
   for i, entry in ipairs(found) do ids[i] = string.match(entry, '%S*$') end
-  if #found == 0 then ids = {} end
 end
 for _, session_id in ipairs(ids) do
   local session = load_session(session_id)

@@ -1,6 +1,6 @@
 -- Lists the non-empty queues of waiting clients. Writes nothing.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet
+-- ARGV  the map of the fleet
 -- Returns for each: kind, offer, number of clients.
 local out = {}
 for _, name in ipairs(redis.call('ZRANGE', LINES, 0, -1)) do

@@ -1,5 +1,5 @@
 -- Removes workers and all their keys. Ignores unknown workers.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then workers
-for i = 6, #ARGV do remove_worker(ARGV[i]) end
+-- ARGV  the map of the fleet, with the ids of workers
+for _, id in ipairs(args.workers) do remove_worker(id) end
 return reply_with(0)

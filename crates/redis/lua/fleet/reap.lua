@@ -2,12 +2,11 @@
 -- that other programs have written, if asked to; a bounded number of each. Known workers keep the
 -- defaults from when they were added, whatever this caller's defaults are.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then: limit, cursor over the entries of other programs, cursor over
---       known workers, whether to add workers ('1' or '0')
+-- ARGV  the map of the fleet, with limit, foreign_cursor (over the entries of other programs),
+--       known_cursor (over known workers), and adds (whether to add workers)
 -- Returns the number of sessions, the number of clients, both cursors, removed workers, found
 -- workers, and invalid entries: name and reason.
-local limit, dead, found, unusable, sessions, places = tonumber(ARGV[6]), {}, {}, {}, 0, 0
-local enters = ARGV[9] == '1'
+local limit, dead, found, unusable, sessions, places = args.limit, {}, {}, {}, 0, 0
 
 -- A scan may return an entry twice.
 local removed = {}
@@ -28,7 +27,7 @@ local function add_or_update(id)
     unusable[#unusable + 1] = { id, why }
     return
   end
-  if is_known and worker.describes_itself or not is_known and not enters then return end
+  if is_known and worker.describes_itself or not is_known and not args.adds then return end
   if not worker.is_fresh then return remove_dead(id) end
   if not is_known then found[#found + 1] = id end
   if index_worker(worker) then add_wake('places ' .. worker.kind) end
@@ -50,10 +49,10 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', LINES, '-inf', int_text(TIME),
     redis.call('ZREM', LINES, name)
   end
 end
-local foreign_page = redis.call('HSCAN', LIFETIME, ARGV[7], 'COUNT', limit)
+local foreign_page = redis.call('HSCAN', LIFETIME, args.foreign_cursor, 'COUNT', limit)
 for i = 1, #foreign_page[2], 2 do add_or_update(foreign_page[2][i]) end
 -- A leaving worker of another program deletes its own entries, and none of ours.
-local known_page = redis.call('HSCAN', PLACES, ARGV[8], 'COUNT', limit)
+local known_page = redis.call('HSCAN', PLACES, args.known_cursor, 'COUNT', limit)
 for i = 1, #known_page[2], 2 do
   local id = known_page[2][i]
   if redis.call('EXISTS', WORKER .. id) == 0 then remove_dead(id) end

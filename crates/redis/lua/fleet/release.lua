@@ -1,6 +1,6 @@
 -- Releases sessions, or places in a wait queue, of their holders.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then per session: its id, its holder
+-- ARGV  the map of the fleet, with sessions: id and holder of each
 -- Returns for each: 1 if there was something to release, else 0.
 
 -- Leaves a wait queue, if the place belongs to this holder.
@@ -16,13 +16,13 @@ local function leave_wait_queue(session_id, holder)
 end
 
 local out = {}
-for i = 6, #ARGV, 2 do
-  local session = load_session(ARGV[i])
-  if session and not session.is_over and session.holder == ARGV[i + 1] then
+for i, released in ipairs(args.sessions) do
+  local session = load_session(released.id)
+  if session and not session.is_over and session.holder == released.holder then
     end_session(session.id, session.member)
-    out[#out + 1] = 1
+    out[i] = 1
   else
-    out[#out + 1] = leave_wait_queue(ARGV[i], ARGV[i + 1])
+    out[i] = leave_wait_queue(released.id, released.holder)
   end
 end
 return reply_with(out)

@@ -4,10 +4,11 @@
 -- Of the runs' timers it returns only when the next is due; another script fires them. Skips
 -- damaged keys.
 -- KEYS  jobs, errands, timers, then per queue: target, scheduled
--- ARGV  limit, bytes, limit of outbox entries, grace in ms, then per queue: kind ('s' or 'l'), name
+-- ARGV  one map: limit, bytes, outbox_limit, grace (ms), queues: kind ('s' or 'l') and name of each
 -- Returns how many moved, ms until the next job (-1: none is scheduled), ms until the next timer
 -- (-1: none), the number of damaged keys, a description of each, then outbox entries.
-local jobs, errands, limit, bytes, time = KEYS[1], KEYS[2], tonumber(ARGV[1]), tonumber(ARGV[2]), now()
+local args, time = cmsgpack.unpack(ARGV[1]), now()
+local jobs, errands, limit, bytes = KEYS[1], KEYS[2], args.limit, args.bytes
 local moved, soonest, damaged = 0, -1, {}
 
 -- A due time of another program at the end of time (`+inf`) never comes.
@@ -62,8 +63,8 @@ local function take_outbox_entries()
   local first = redis.call('ZRANGE', errands, 0, 0, 'WITHSCORES')
   if first[2] and tonumber(first[2]) <= time then
     for i, outbox_entry in ipairs(redis.call('ZRANGEBYSCORE', errands, '-inf', time, 'LIMIT', 0,
-      tonumber(ARGV[3]))) do
-      redis.call('ZADD', errands, int_text(time + tonumber(ARGV[4])), outbox_entry)
+      args.outbox_limit)) do
+      redis.call('ZADD', errands, int_text(time + args.grace), outbox_entry)
       outbox[i] = outbox_entry
     end
     first = redis.call('ZRANGE', errands, 0, 0, 'WITHSCORES')
@@ -71,8 +72,8 @@ local function take_outbox_entries()
   if first[2] then note_due(tonumber(first[2])) end
 end
 
-for i = 5, #ARGV, 2 do
-  local queue = { kind = ARGV[i], name = ARGV[i + 1], target = KEYS[i - 1], scheduled = KEYS[i], jobs = jobs }
+for i, queue in ipairs(args.queues) do
+  queue.target, queue.scheduled, queue.jobs = KEYS[2 + 2 * i], KEYS[3 + 2 * i], jobs
   run_part(function() promote(queue) end, function() expect_queue(queue) end)
 end
 run_part(read_next_timer, function() expect_type(KEYS[3], 'zset') end)

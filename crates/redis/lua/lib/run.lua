@@ -29,12 +29,8 @@ local function run_context(shard, settings)
   return ctx
 end
 
--- Names that a route must not have: suffixes of the keys of the workflow's own queue. Also in
--- `keys.rs`.
-local RESERVED = { scheduled = true, dlq = true, paused = true, blocked = true, cancelled = true,
-  dropped = true,
-  leases = true, running = true, untracked = true, lock = true, taken = true, takers = true, purged = true }
-
+-- `RESERVED` has the names that a route must not have: suffixes of the keys of the workflow's own
+-- queue. `script.rs` writes it before the libraries, from the list in `keys.rs`.
 local function target_key(kind, name)
   if kind == 'l' then return PREFIX .. 'queue:' .. name end
   local workflow, route = string.match(name, '^workflow/([^/]+)$'), nil

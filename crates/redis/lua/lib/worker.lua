@@ -1,22 +1,23 @@
 -- For scripts about the fleet; loaded after `base.lua`. Such scripts begin with
 -- KEYS  cluster:lifetime_connections
--- ARGV  channel; defaults for workers of other programs: concurrent sessions, lifetime sessions, ms
---       for which a heartbeat is fresh; seconds for which an order is kept
+-- ARGV  one map: channel, defaults for workers of other programs (concurrent sessions, limit of
+--       lifetime sessions, and for how many ms a heartbeat is fresh), order_ttl (seconds for which an
+--       order is kept), and the script's own
 -- The whole fleet is in one shard. The other keys depend on what a script reads, so scripts build
 -- them as `keys.rs` does. A worker's id is 'KIND:NAME'.
 -- Leases read indexes; the source of truth is each worker's hash, which other programs write, too.
 -- A worker that describes itself leaves the index when it cannot be leased: only its own heartbeat
 -- or the end of a session can change that. A worker of another program stays while it has capacity.
 
-local TIME, CHANNEL, LIFETIME = now(), ARGV[1], KEYS[1]
+local args = cmsgpack.unpack(ARGV[1])
+local TIME, CHANNEL, LIFETIME = now(), args.channel, KEYS[1]
 local PREFIX = string.sub(LIFETIME, 1, -1 - #'cluster:lifetime_connections')
 local ACTIVE, WORKER, FLEET = PREFIX .. 'cluster:active_connections', PREFIX .. 'worker:', PREFIX .. 'fleet:'
 local MEMBERS, PLACES, STALE, GRACE = FLEET .. 'members', FLEET .. 'places', FLEET .. 'stale', FLEET
   .. 'grace'
 local SESSIONS, ENDS, LINES, COUNTS = FLEET .. 'sessions', FLEET .. 'ends', FLEET .. 'lines', FLEET
   .. 'counts'
-local DEFAULTS = { concurrent = tonumber(ARGV[2]), limit = tonumber(ARGV[3]), fresh = tonumber(ARGV[4]) }
-local ORDER_TTL = ARGV[5]
+local DEFAULTS, ORDER_TTL = args.defaults, args.order_ttl
 
 -- Expired keys are kept for this many ms more, so that the reaper can still read them.
 local KEY_GRACE_MS = 60000
@@ -286,17 +287,15 @@ local function order_drain(worker)
   if not worker.describes_itself then notify(key, 'shutdown') end
 end
 
--- ARGV  from i on: worker, offer, endpoint, status, concurrent sessions, lifetime sessions, ms for
---       which a heartbeat is fresh, detail
-local WORKER_ARGS = 8
-local function read_worker(i)
-  local id = ARGV[i]
-  return { id = id, kind = kind_of(id), offer = ARGV[i + 1], endpoint = ARGV[i + 2], status = ARGV[i + 3],
-    concurrent = tonumber(ARGV[i + 4]), limit = tonumber(ARGV[i + 5]), fresh = tonumber(ARGV[i + 6]),
-      detail = ARGV[i + 7],
-    is_available = ARGV[i + 3] == 'available', describes_itself = true, is_fresh = true, is_sure = true,
-      beat = TIME,
-    stale_at = TIME + tonumber(ARGV[i + 6]) }
+-- Returns the workers of a call: each has id, offer, endpoint, status, concurrent sessions, limit of
+-- lifetime sessions, for how many ms a heartbeat is fresh, and detail.
+local function described_workers()
+  for _, worker in ipairs(args.workers) do
+    worker.kind, worker.is_available = kind_of(worker.id), worker.status == 'available'
+    worker.describes_itself, worker.is_fresh, worker.is_sure = true, true, true
+    worker.beat, worker.stale_at = TIME, TIME + worker.fresh
+  end
+  return args.workers
 end
 
 -- Publishes how many sessions a worker has.

@@ -17,6 +17,7 @@ use super::link::LinkedBatch;
 use super::outbox::{OUTBOX_GRACE_MS, OutboxEntry, OutboxResult};
 use super::reserved_chain as stored_chain;
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, bytes, text};
 use crate::connection::script::Script;
 use crate::error::{classify, unexpected_reply};
@@ -131,12 +132,13 @@ impl RedisStore {
     ) -> Result<Result<ReservedKey, (Timestamp, String)>, Error> {
         let (shard, unexpected) = (self.keys.shard_of_key(key), || unexpected_reply("reserve_key"));
         let keys = self.dedup_keys(shard, key);
-        let call = ScriptCall::new(&self.scripts.reserve_key, &keys)
-            .arg(key)
-            .arg(job.id.chain().as_str())
-            .arg(stored_chain::write(queue, job, receipt))
-            .arg(replaced)
-            .arg(OUTBOX_GRACE_MS);
+        let args = NamedArgs::new()
+            .with("key", key)
+            .with("chain", job.id.chain().as_str())
+            .with("stored_chain", &stored_chain::write(queue, job, receipt)[..])
+            .with("replaced", replaced)
+            .with("grace", OUTBOX_GRACE_MS);
+        let call = ScriptCall::named(&self.scripts.reserve_key, &keys, &args);
         let mut parts =
             array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?.into_iter().map(text);
         let now = parts.next().flatten().and_then(|now| now.parse().ok()).ok_or_else(unexpected)?;
@@ -221,7 +223,8 @@ impl RedisStore {
 
     /// Assigns a key to its chain; returns its holder afterwards.
     async fn assign(&self, key: &str, value: &str) -> Result<Option<KeyHolder>, Error> {
-        let reply = self.call_dedup_script(&self.scripts.assign_key, key, &[value]).await?;
+        let args = NamedArgs::new().with("value", value);
+        let reply = self.call_dedup_script(&self.scripts.assign_key, key, args).await?;
         Ok(reply.and_then(|value| KeyHolder::parse(&value)))
     }
 
@@ -249,21 +252,22 @@ impl RedisStore {
 
     /// Expires a key together with its chain.
     pub(super) async fn expire_key(&self, at: u64, chain: &JobId, key: &str) -> Result<(), Error> {
-        let at = at.min(Timestamp::MAX.0.unsigned_abs());
-        self.call_dedup_script(&self.scripts.expire_key, key, &[chain.as_str(), &at.to_string()])
-            .await
-            .map(drop)
+        // As text: the server reads times that Lua cannot keep.
+        let at = (at > 0).then(|| at.min(Timestamp::MAX.0.unsigned_abs()).to_string());
+        let args = NamedArgs::new().with("chain", chain.as_str()).with("at", at);
+        self.call_dedup_script(&self.scripts.expire_key, key, args).await.map(drop)
     }
 
     async fn call_dedup_script(
         &self,
         script: &Script,
         key: &str,
-        args: &[&str],
+        args: NamedArgs,
     ) -> Result<Option<String>, Error> {
         let shard = self.keys.shard_of_key(key);
         let keys = self.dedup_keys(shard, key);
-        Ok(text(self.connections.call(shard, ScriptCall::new(script, &keys).arg(key).arg(args)).await?))
+        let call = ScriptCall::named(script, &keys, &args.with("key", key));
+        Ok(text(self.connections.call(shard, call).await?))
     }
 
     /// The error for a key whose value another program has written.

@@ -5,6 +5,7 @@ use tidemill_core::{Error, JobId, Queue, QueueName};
 
 use super::blocked_job::{BlockerStatus, BlockerUpdate, int_or_zero, notice_from_record};
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, bytes, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -76,7 +77,8 @@ impl RedisStore {
     /// Records that these were notified. Returns whether they were the last.
     async fn mark_notified(&self, shard: u16, chain: &JobId, entries: &[String]) -> Result<bool, Error> {
         let keys = [self.keys.waiters(shard), self.keys.notices(shard), self.keys.errands(shard)];
-        let call = ScriptCall::new(&self.scripts.notified, &keys).arg(chain.as_str()).arg(entries);
+        let args = NamedArgs::new().with("chain", chain.as_str()).with("waiters", entries);
+        let call = ScriptCall::named(&self.scripts.notified, &keys, &args);
         Ok(int_or_zero(&self.connections.call(shard, call).await?) == 1)
     }
 }

@@ -11,6 +11,7 @@ use super::blocked_job::{
 };
 use super::outbox::{OutboxEntry, OutboxResult};
 use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, bytes};
 use crate::error::unexpected_reply;
 use crate::jobs::locate::JobLocation;
@@ -81,11 +82,14 @@ impl RedisStore {
     ) -> Result<Vec<(&'a OpenBlocker, RegisterResult)>, Error> {
         let mut keys = vec![self.keys.jobs(shard), self.keys.waiters(shard), self.keys.notices(shard)];
         keys.extend(part.iter().map(|blocking| self.keys.record(shard, &blocking.chain)));
-        let mut call = ScriptCall::new(&self.scripts.register_wait, &keys);
-        for blocking in &part {
-            call.push(blocking.chain.as_str());
-            call.push(waiter_member(&blocking.chain, wait_id, blocking.position, (&wait.queue, &wait.job)));
-        }
+        let chain = |blocking: &&OpenBlocker| {
+            let job = (&wait.queue, &wait.job);
+            NamedArgs::new()
+                .with("chain", blocking.chain.as_str())
+                .with("waiter", waiter_member(&blocking.chain, wait_id, blocking.position, job))
+        };
+        let args = NamedArgs::new().with("chains", part.iter().map(chain).collect::<Vec<_>>());
+        let call = ScriptCall::named(&self.scripts.register_wait, &keys, &args);
         let unexpected = || unexpected_reply("register_wait");
         let replies = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
         let read = |(blocking, reply)| Some((blocking, parse_result(blocking, &bytes(reply)?)?));

@@ -429,7 +429,7 @@ fn parse_workflow_queue(queue: &str) -> Option<(&str, Option<&str>)> {
 pub(crate) const RUN_KEY_PREFIXES: [&str; 5] = ["instances-", "events-", "seen-", "timers-", "effects:"];
 
 /// Suffixes of the keys of a queue.
-const QUEUE_KEY_SUFFIXES: [&str; 13] = [
+pub(crate) const QUEUE_KEY_SUFFIXES: [&str; 13] = [
     "scheduled",
     "dlq",
     "paused",

@@ -2,6 +2,8 @@
 
 use redis::Script as Source;
 
+use super::keys::QUEUE_KEY_SUFFIXES;
+
 /// One script, composed for a server version.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -55,6 +57,22 @@ impl Library {
             Self::Fleet => matches!(part, Self::Base | Self::Fleet),
             _ => part <= self,
         }
+    }
+}
+
+impl Library {
+    /// The source of this library and of those it needs.
+    fn code(self) -> String {
+        let mut code = String::new();
+        if self.needs(Self::Run) {
+            let names = QUEUE_KEY_SUFFIXES.map(|name| format!("{name} = true")).join(", ");
+            code = format!("local RESERVED = {{ {names} }}\n");
+        }
+        for (_, part) in LIBRARIES.iter().filter(|(part, _)| self.needs(*part)) {
+            code.push_str(part);
+            code.push('\n');
+        }
+        code
     }
 }
 
@@ -185,12 +203,7 @@ scripts! {
 impl Script {
     fn new(name: &'static str, (library, body): (Library, &str), allow_oom: bool) -> Self {
         let flags = if allow_oom { "#!lua flags=allow-oom\n" } else { "" };
-        let mut code = flags.to_owned();
-        for (_, part) in LIBRARIES.iter().filter(|(part, _)| library.needs(*part)) {
-            code.push_str(part);
-            code.push('\n');
-        }
-        code.push_str(body);
+        let code = format!("{flags}{}{body}", library.code());
         let sha = Source::new(&code).get_hash().to_owned();
         Self { name, code, sha }
     }
@@ -199,5 +212,89 @@ impl Script {
     pub(crate) fn sends(&self, command: &str) -> bool {
         // As the first argument of `redis.call`, or of a function that forwards it.
         self.code.contains(&format!("('{}'", command.replacen(' ', "', '", 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_core::workflow::RunId;
+    use tidemill_core::{Guarantee, JobId, Queue, QueueName};
+    use tidemill_testkit::servers::Redis;
+
+    use super::*;
+    use crate::connection::keys::{Keys, RUN_KEY_PREFIXES, kind_letter};
+    use crate::options::RedisOptions;
+
+    /// Runs a script after a library, and returns the texts of its reply.
+    fn texts(redis: &Redis, library: Library, key: &str, arg: &[u8], body: &str) -> Vec<String> {
+        let mut connection = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
+        let code = format!("{}{body}", library.code());
+        redis::cmd("EVAL").arg(code).arg(1).arg(key).arg(arg).query(&mut connection).unwrap()
+    }
+
+    #[test]
+    fn build_the_same_keys_of_queues_and_runs_as_the_store() {
+        let redis = Redis::start().unwrap();
+        let keys = Keys::new(&RedisOptions::parse("redis://h").unwrap());
+        let mut queues: Vec<(String, Guarantee)> = [
+            "mail",
+            "workflow/order",
+            "workflow/order/eu",
+            "workflow/order/eu/west",
+            "workflow/",
+            "workflow//x",
+        ]
+        .map(|name| (name.to_owned(), Guarantee::AtLeastOnce))
+        .to_vec();
+        queues.extend(
+            QUEUE_KEY_SUFFIXES.map(|name| (format!("workflow/order/{name}"), Guarantee::AtLeastOnce)),
+        );
+        queues.extend(["mail", "workflow/order"].map(|name| (name.to_owned(), Guarantee::AtMostOnce)));
+        for (name, guarantee) in queues {
+            let queue = Queue { name: QueueName::new(&name).unwrap(), guarantee };
+            let body = format!("return {{ target_key('{}', '{name}') }}", kind_letter(&queue));
+            assert_eq!(
+                texts(&redis, Library::Run, &keys.jobs(0), b"", &body),
+                [keys.target(0, &queue)],
+                "{name}"
+            );
+        }
+        let queue = Queue { name: QueueName::new("mail").unwrap(), guarantee: Guarantee::AtMostOnce };
+        let body =
+            "local q = queue_keys({ queues = {}, groups = {}, shard = { jobs = KEYS[1] } }, 'l', 'mail')
+            return { q.scheduled, q.dlq, q.blocked, q.cancelled, q.running, q.dropped, q.leases }";
+        let built = [
+            keys.scheduled(0, &queue),
+            keys.dlq(0, &queue),
+            keys.blocked(0, &queue),
+            keys.cancelled(0, &queue),
+            keys.running(0, &queue),
+            keys.dropped(0, &queue),
+            keys.leases(0, &queue),
+        ];
+        assert_eq!(texts(&redis, Library::Run, &keys.jobs(0), b"", body), built);
+        let run = RunId::new("r").unwrap();
+        let body = "local r = run_keys('r')
+            return { r.key, r.events, r.seen, r.timers, r.pending, TIMERS, RUNS, WORKFLOWS, ENDED .. ':w',
+              PREFIX .. 'job:r', PREFIX .. 'waits:m', PREFIX .. 'staged:s', PREFIX .. 'damaged-timers' }";
+        let mut built = keys.run_keys(0, "r");
+        assert_eq!(built.len(), RUN_KEY_PREFIXES.len());
+        assert_eq!(built[..3], [keys.instance(0, &run), keys.events(0, &run), keys.seen(0, &run)]);
+        built.extend([keys.timers(0), keys.runs(0, None), keys.workflows(0), keys.ended_runs(0, "w")]);
+        built.extend([keys.record(0, &JobId::new("r").unwrap()), keys.waits(0, "m"), keys.staged(0, "s")]);
+        built.push(keys.damaged_timers(0));
+        assert_eq!(texts(&redis, Library::Run, &keys.jobs(0), b"", body), built);
+    }
+
+    #[test]
+    fn build_the_same_keys_of_the_fleet_as_the_store() {
+        let redis = Redis::start().unwrap();
+        let keys = Keys::new(&RedisOptions::parse("redis://h").unwrap());
+        let body = "local id, q = 'chromium:a', open_wait_queue('chromium', 'o')
+            return { WORKER .. id, WORKER .. 'cmd:' .. id, held_key(id), live_key('chromium', 'o'),
+              leaving_key('chromium', 'o'), limits_key('chromium', 'o'), q.turns, q.asked }";
+        let empty_map = [0x80];
+        let built = texts(&redis, Library::Fleet, &keys.lifetime_connections(), &empty_map, body);
+        assert_eq!(built, keys.worker_keys("chromium:a", Some("o")));
     }
 }

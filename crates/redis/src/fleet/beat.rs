@@ -2,10 +2,9 @@
 
 use tidemill_core::Error;
 use tidemill_core::clock::millis;
-use tidemill_core::fleet::WorkerDefaults;
 use tidemill_core::store::fleet::{BeatParams, WorkerOrders};
 
-use super::join::{push_worker, worker_batches};
+use super::join::{worker_args, worker_batches};
 use crate::connection::reply::ints;
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -14,11 +13,8 @@ impl RedisStore {
     pub(super) async fn beat_workers(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
         let mut orders = Vec::with_capacity(beat.workers.len());
         for batch in worker_batches(beat.workers)? {
-            let mut call = self
-                .fleet_script_call(&self.fleet_state.scripts.beat, WorkerDefaults::default())
-                .arg(millis(beat.grace));
-            batch.iter().for_each(|&position| push_worker(&mut call, &beat.workers[position]));
-            let numbers = ints(self.call_fleet(call).await?, "beat")?;
+            let args = worker_args(beat.workers, &batch).with("grace", millis(beat.grace));
+            let numbers = ints(self.call_fleet(&self.fleet_state.scripts.beat, args).await?, "beat")?;
             if numbers.len() != 3 * batch.len() {
                 return Err(unexpected_reply("beat"));
             }

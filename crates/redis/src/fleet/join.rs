@@ -2,19 +2,16 @@
 
 use tidemill_core::Error;
 use tidemill_core::clock::millis;
-use tidemill_core::fleet::WorkerDefaults;
 use tidemill_core::store::fleet::{WorkerEntry, WorkerStatus};
 
-use crate::connection::ScriptCall;
+use crate::connection::named_args::NamedArgs;
 use crate::jobs::script_batches;
 use crate::store::RedisStore;
 
 impl RedisStore {
     pub(super) async fn join_workers(&self, workers: &[WorkerEntry]) -> Result<(), Error> {
         for batch in worker_batches(workers)? {
-            let mut call = self.fleet_script_call(&self.fleet_state.scripts.join, WorkerDefaults::default());
-            batch.iter().for_each(|&position| push_worker(&mut call, &workers[position]));
-            self.call_fleet(call).await?;
+            self.call_fleet(&self.fleet_state.scripts.join, worker_args(workers, &batch)).await?;
         }
         Ok(())
     }
@@ -32,17 +29,24 @@ fn worker_cost(worker: &WorkerEntry) -> usize {
     SCRIPT_COST + worker.endpoint.len() + worker.detail.len()
 }
 
-/// Adds a worker, as `lua/lib/worker.lua` reads it.
-pub(super) fn push_worker(call: &mut ScriptCall<'_>, worker: &WorkerEntry) {
-    call.push(worker.id.to_string());
-    call.push(worker.offer.as_str());
-    call.push(&worker.endpoint);
-    call.push(match worker.status {
+/// The workers of a batch, as `lua/lib/worker.lua` reads them.
+pub(super) fn worker_args(workers: &[WorkerEntry], batch: &[usize]) -> NamedArgs {
+    let described = batch.iter().map(|&position| describe(&workers[position]));
+    NamedArgs::new().with("workers", described.collect::<Vec<_>>())
+}
+
+fn describe(worker: &WorkerEntry) -> NamedArgs {
+    let status = match worker.status {
         WorkerStatus::Available => "available",
         WorkerStatus::Draining => "draining",
-    });
-    call.push(worker.capacity.concurrent);
-    call.push(worker.capacity.lifetime);
-    call.push(millis(worker.beat_timeout));
-    call.push(&worker.detail[..]);
+    };
+    NamedArgs::new()
+        .with("id", worker.id.to_string())
+        .with("offer", worker.offer.as_str())
+        .with("endpoint", &worker.endpoint)
+        .with("status", status)
+        .with("concurrent", worker.capacity.concurrent)
+        .with("limit", worker.capacity.lifetime)
+        .with("fresh", millis(worker.beat_timeout))
+        .with("detail", &worker.detail)
 }

@@ -5,6 +5,7 @@ use tidemill_core::clock::millis;
 use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -13,20 +14,19 @@ impl RedisStore {
     pub(super) async fn lease_worker(&self, lease: &LeaseParams) -> Result<Leased, Error> {
         lease.check()?;
         let waiting = lease.wait.filter(|waiting| waiting.max_waiting > 0);
-        let mut call = self
-            .fleet_script_call(&self.fleet_state.scripts.lease, lease.defaults)
-            .arg(lease.session.as_str())
-            .arg(lease.kind.as_str())
-            .arg(lease.holder.as_str())
-            .arg(millis(lease.ttl))
-            .arg(millis(lease.keep))
-            .arg(&lease.detail[..])
-            .arg(waiting.map_or(0, |waiting| waiting.max_waiting))
-            .arg(waiting.map_or(0, |waiting| millis(waiting.ttl).max(1)))
-            .arg(lease.offers.len());
-        lease.offers.iter().for_each(|offer| call.push(offer.as_str()));
-        lease.rejected.iter().for_each(|worker| call.push(worker.to_string()));
-        read(self.call_fleet(call).await?).ok_or_else(|| unexpected_reply("lease"))
+        let args = NamedArgs::new()
+            .with("session", lease.session.as_str())
+            .with("kind", lease.kind.as_str())
+            .with("holder", lease.holder.as_str())
+            .with("ttl", millis(lease.ttl))
+            .with("keep", millis(lease.keep))
+            .with("detail", &lease.detail)
+            .with("max_waiting", waiting.map_or(0, |waiting| waiting.max_waiting))
+            .with("wait_ttl", waiting.map_or(0, |waiting| millis(waiting.ttl).max(1)))
+            .with("offers", lease.offers.iter().map(|offer| offer.as_str()).collect::<Vec<_>>())
+            .with("rejected", lease.rejected.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let reply = self.call_fleet_with(lease.defaults, &self.fleet_state.scripts.lease, args).await?;
+        read(reply).ok_or_else(|| unexpected_reply("lease"))
     }
 }
 

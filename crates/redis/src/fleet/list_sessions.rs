@@ -1,22 +1,21 @@
 //! Reading sessions: one, or a page.
 
 use redis::Value;
-use tidemill_core::fleet::{SessionId, WorkerDefaults};
+use tidemill_core::fleet::SessionId;
 use tidemill_core::store::Page;
 use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo};
 use tidemill_core::{Error, Timestamp};
 
 use super::list_workers::{duration, is_set, page_size, read_page};
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{bytes, int, text};
 use crate::store::RedisStore;
 
 impl RedisStore {
     pub(super) async fn find_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
-        let call = self
-            .fleet_script_call(&self.fleet_state.scripts.list_sessions, WorkerDefaults::default())
-            .arg("one")
-            .arg(session.as_str());
-        Ok(read_page(self.call_fleet(call).await?, info)?.items.pop())
+        let args = NamedArgs::new().with("session", session.as_str());
+        let reply = self.call_fleet(&self.fleet_state.scripts.list_sessions, args).await?;
+        Ok(read_page(reply, info)?.items.pop())
     }
 
     /// The list is ordered by worker and session; a blank sorts before every character of a name.
@@ -28,13 +27,11 @@ impl RedisStore {
             Some(member) => (format!("[{member} "), format!("({member}!")),
             None => ("-".to_owned(), "+".to_owned()),
         };
-        let call = self
-            .fleet_script_call(&self.fleet_state.scripts.list_sessions, WorkerDefaults::default())
-            .arg("page")
-            .arg(list.cursor.map_or(first, |cursor| format!("({cursor}")))
-            .arg(end)
-            .arg(page_size(list.limit));
-        read_page(self.call_fleet(call).await?, info)
+        let args = NamedArgs::new()
+            .with("first", list.cursor.map_or(first, |cursor| format!("({cursor}")))
+            .with("last", end)
+            .with("limit", page_size(list.limit));
+        read_page(self.call_fleet(&self.fleet_state.scripts.list_sessions, args).await?, info)
     }
 }
 

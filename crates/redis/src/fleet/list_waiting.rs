@@ -2,17 +2,17 @@
 
 use redis::Value;
 use tidemill_core::Error;
-use tidemill_core::fleet::WorkerDefaults;
 use tidemill_core::store::fleet::WaitingInfo;
 
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
 impl RedisStore {
     pub(super) async fn waiting_clients(&self) -> Result<Vec<WaitingInfo>, Error> {
-        let call = self.fleet_script_call(&self.fleet_state.scripts.list_waiting, WorkerDefaults::default());
-        let queues = array(self.call_fleet(call).await?).ok_or_else(|| unexpected_reply("list_waiting"))?;
+        let reply = self.call_fleet(&self.fleet_state.scripts.list_waiting, NamedArgs::new()).await?;
+        let queues = array(reply).ok_or_else(|| unexpected_reply("list_waiting"))?;
         Ok(queues.into_iter().filter_map(|parts| parse_waiting(array(parts)?)).collect())
     }
 }

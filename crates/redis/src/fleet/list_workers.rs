@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use redis::Value;
-use tidemill_core::fleet::{Capacity, WorkerDefaults, WorkerKey};
+use tidemill_core::fleet::{Capacity, WorkerKey};
 use tidemill_core::store::Page;
 use tidemill_core::store::fleet::{ListWorkersParams, WorkerEntry, WorkerInfo, WorkerStatus};
 use tidemill_core::{Error, Timestamp};
 
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, bytes, int, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -17,11 +18,9 @@ const MAX_PAGE_SIZE: usize = 1_000;
 
 impl RedisStore {
     pub(super) async fn find_worker(&self, worker: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
-        let call = self
-            .fleet_script_call(&self.fleet_state.scripts.list_workers, WorkerDefaults::default())
-            .arg("one")
-            .arg(worker.to_string());
-        Ok(read_page(self.call_fleet(call).await?, info)?.items.pop())
+        let args = NamedArgs::new().with("worker", worker.to_string());
+        let reply = self.call_fleet(&self.fleet_state.scripts.list_workers, args).await?;
+        Ok(read_page(reply, info)?.items.pop())
     }
 
     pub(super) async fn page_of_workers(
@@ -32,13 +31,11 @@ impl RedisStore {
             Some(kind) => (format!("[{kind}:"), format!("({kind};")),
             None => ("-".to_owned(), "+".to_owned()),
         };
-        let call = self
-            .fleet_script_call(&self.fleet_state.scripts.list_workers, WorkerDefaults::default())
-            .arg("page")
-            .arg(list.cursor.map_or(first, |cursor| format!("({cursor}")))
-            .arg(end)
-            .arg(page_size(list.limit));
-        read_page(self.call_fleet(call).await?, info)
+        let args = NamedArgs::new()
+            .with("first", list.cursor.map_or(first, |cursor| format!("({cursor}")))
+            .with("last", end)
+            .with("limit", page_size(list.limit));
+        read_page(self.call_fleet(&self.fleet_state.scripts.list_workers, args).await?, info)
     }
 }
 

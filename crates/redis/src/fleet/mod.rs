@@ -28,6 +28,7 @@ use tidemill_core::store::fleet::{
 
 use crate::connection::ScriptCall;
 use crate::connection::keys::FLEET_SHARD;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::script::{FleetScripts, Script};
 use crate::store::RedisStore;
 
@@ -52,17 +53,27 @@ impl FleetState {
 }
 
 impl RedisStore {
-    /// A call of a script about the fleet. More arguments follow.
-    fn fleet_script_call<'a>(&self, script: &'a Script, standard: WorkerDefaults) -> ScriptCall<'a> {
-        ScriptCall::new(script, &[self.keys.lifetime_connections()])
-            .arg(self.keys.channel())
-            .arg(standard.capacity.concurrent)
-            .arg(standard.capacity.lifetime)
-            .arg(millis(standard.beat_timeout))
-            .arg(ORDER_TIMEOUT.as_secs())
+    /// Calls a script about the fleet that reads no defaults for workers of other programs, or only
+    /// those from when they were indexed.
+    async fn call_fleet(&self, script: &Script, args: NamedArgs) -> Result<redis::Value, Error> {
+        self.call_fleet_with(WorkerDefaults::default(), script, args).await
     }
 
-    async fn call_fleet(&self, call: ScriptCall<'_>) -> Result<redis::Value, Error> {
+    async fn call_fleet_with(
+        &self,
+        defaults: WorkerDefaults,
+        script: &Script,
+        args: NamedArgs,
+    ) -> Result<redis::Value, Error> {
+        let defaults = NamedArgs::new()
+            .with("concurrent", defaults.capacity.concurrent)
+            .with("limit", defaults.capacity.lifetime)
+            .with("fresh", millis(defaults.beat_timeout));
+        let args = args
+            .with("channel", self.keys.channel())
+            .with("defaults", defaults)
+            .with("order_ttl", ORDER_TIMEOUT.as_secs());
+        let call = ScriptCall::named(script, &[self.keys.lifetime_connections()], &args);
         self.connections.call(FLEET_SHARD, call).await
     }
 }

@@ -7,6 +7,7 @@ use tidemill_core::Error;
 use tidemill_core::fleet::{WorkerDefaults, WorkerKey};
 use tidemill_core::store::fleet::{Reaped, UnusableEntry};
 
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, bytes, int, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -17,11 +18,14 @@ const MAX_REAPED: usize = 100;
 impl RedisStore {
     pub(super) async fn reap_fleet(&self, standard: Option<WorkerDefaults>) -> Result<Reaped, Error> {
         let cursors = self.fleet_state.cursors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let args = NamedArgs::new()
+            .with("limit", MAX_REAPED)
+            .with("foreign_cursor", &cursors[0])
+            .with("known_cursor", &cursors[1])
+            .with("adds", standard.is_some());
         let script = &self.fleet_state.scripts.reap;
-        let call =
-            self.fleet_script_call(script, standard.unwrap_or_default()).arg(MAX_REAPED).arg(&cursors[..]);
-        let call = call.arg(u8::from(standard.is_some()));
-        let (reaped, cursors) = read(self.call_fleet(call).await?).ok_or_else(|| unexpected_reply("reap"))?;
+        let reply = self.call_fleet_with(standard.unwrap_or_default(), script, args).await?;
+        let (reaped, cursors) = read(reply).ok_or_else(|| unexpected_reply("reap"))?;
         *self.fleet_state.cursors.lock().unwrap_or_else(PoisonError::into_inner) = cursors;
         Ok(reaped)
     }

@@ -9,6 +9,7 @@ use super::MAX_SCRIPT_BYTES;
 use crate::chains::outbox::{OUTBOX_GRACE_MS, OutboxEntry};
 use crate::connection::ScriptCall;
 use crate::connection::keys::kind_letter;
+use crate::connection::named_args::NamedArgs;
 use crate::connection::reply::{array, int, text};
 use crate::error::unexpected_reply;
 use crate::store::RedisStore;
@@ -52,15 +53,16 @@ impl RedisStore {
             keys.push(self.keys.target(shard, queue));
             keys.push(self.keys.scheduled(shard, queue));
         }
-        let mut call = ScriptCall::new(&self.scripts.promote, &keys)
-            .arg(promote.limit)
-            .arg(MAX_SCRIPT_BYTES)
-            .arg(MAX_OUTBOX_ENTRIES)
-            .arg(OUTBOX_GRACE_MS);
-        for queue in queues {
-            call.push(kind_letter(queue));
-            call.push(queue.name.as_str());
-        }
+        let queue = |queue: &&Queue| {
+            NamedArgs::new().with("kind", kind_letter(queue)).with("name", queue.name.as_str())
+        };
+        let args = NamedArgs::new()
+            .with("limit", promote.limit)
+            .with("bytes", MAX_SCRIPT_BYTES)
+            .with("outbox_limit", MAX_OUTBOX_ENTRIES)
+            .with("grace", OUTBOX_GRACE_MS)
+            .with("queues", queues.iter().map(queue).collect::<Vec<_>>());
+        let call = ScriptCall::named(&self.scripts.promote, &keys, &args);
         let unexpected = || unexpected_reply("promote");
         let mut parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
         let mut rest = parts.split_off(parts.len().min(4));
