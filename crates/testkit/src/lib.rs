@@ -6,6 +6,7 @@ pub mod browser;
 pub mod conformance;
 
 pub mod faults;
+pub mod fixtures;
 pub mod idle_claims;
 pub mod lost_answers;
 pub mod servers;
