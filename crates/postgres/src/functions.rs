@@ -63,3 +63,38 @@ pub(crate) const FUNCTIONS: [&str; 49] = [
     function!("complete"),
     function!("public"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::FUNCTIONS;
+    use crate::migrate::latest;
+    use crate::sql::STATEMENTS;
+
+    /// The functions of the latest schema version: the version, and the hash of all of them.
+    const INSTALLED: (usize, u64) = (4, 0x3a24_f740_32b0_432e);
+
+    /// Functions are replaced only when the schema version rises. A change without a new version
+    /// would reach new schemas only.
+    #[test]
+    fn functions_change_only_with_the_schema_version() {
+        let statements = STATEMENTS.iter().flat_map(|sql| [sql.name, sql.text]);
+        let hash = hash(FUNCTIONS.into_iter().chain(statements));
+        let advice = "add a migration that drops changed signatures, and write the new pair here";
+        assert_eq!((latest(), hash), INSTALLED, "{advice}");
+    }
+
+    /// FNV-1a of the words without comments, so that prose and layout may change.
+    fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
+        let lines = texts.flat_map(str::lines).map(|line| line.split("--").next().unwrap_or_default());
+        let words = lines.flat_map(str::split_whitespace);
+        let bytes = words.flat_map(|word| word.bytes().chain([b' ']));
+        bytes
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    #[test]
+    fn a_comment_does_not_change_the_hash() {
+        assert_eq!(hash(["-- Why.\nSELECT  1 -- one"].into_iter()), hash(["SELECT\n1"].into_iter()));
+        assert_ne!(hash(["SELECT 1"].into_iter()), hash(["SELECT 2"].into_iter()));
+    }
+}

@@ -165,7 +165,8 @@ impl Migration<'_, '_> {
     }
 }
 
-fn latest() -> usize {
+/// The schema version of this build.
+pub(crate) fn latest() -> usize {
     MIGRATIONS.len()
 }
 
