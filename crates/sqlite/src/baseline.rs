@@ -12,6 +12,27 @@ use crate::connection::open::open;
 use crate::error::RequestError;
 use crate::options::SqliteOptions;
 
+/// The cheapest table that a durable queue can have: no names, no order except arrival, no index.
+const CREATE_TABLE: &str = "
+    CREATE TABLE IF NOT EXISTS tidemill_floor (seq INTEGER PRIMARY KEY, taken INTEGER NOT NULL
+        DEFAULT 0, envelope BLOB NOT NULL)";
+
+/// Inserts one envelope. A batch shares its transaction.
+const ENQUEUE: &str = "INSERT INTO tidemill_floor (envelope) VALUES (?1)";
+
+/// Drops the table of the baseline loop.
+const DROP_TABLE: &str = "DROP TABLE IF EXISTS tidemill_floor";
+
+/// Marks and reads the oldest rows. Claimed rows are deleted at once, so the scan is as short as
+/// the batch.
+const CLAIM: &str = "
+    UPDATE tidemill_floor SET taken = 1 WHERE seq IN (SELECT seq FROM tidemill_floor WHERE taken = 0
+        ORDER BY seq LIMIT ?1)
+    RETURNING seq, envelope";
+
+/// Deletes a claimed row. A batch shares its transaction.
+const ACKNOWLEDGE: &str = "DELETE FROM tidemill_floor WHERE seq = ?1 AND taken = 1";
+
 /// The baseline loops of this store. There is one, because both guarantees use the same table.
 pub async fn baselines(options: SqliteOptions) -> Result<Vec<Box<dyn Baseline>>, Error> {
     // Its table is in the same file, which is opened in the same way.
@@ -59,8 +80,8 @@ impl Baseline for BaselineTable {
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
         let envelopes = envelopes.to_vec();
         let work = move |connection: &Connection| {
-            connection.prepare_cached(sql!("baseline/create"))?.execute([])?;
-            let mut enqueue = connection.prepare_cached(sql!("baseline/enqueue"))?;
+            connection.prepare_cached(CREATE_TABLE)?.execute([])?;
+            let mut enqueue = connection.prepare_cached(ENQUEUE)?;
             for envelope in &envelopes {
                 enqueue.execute([&envelope[..]])?;
             }
@@ -87,8 +108,8 @@ impl Baseline for BaselineTable {
                     connection.prepare_cached("SELECT 1")?.query_row([], |row| row.get::<_, i64>(0))?;
                 }
                 BaselineWork::Write => {
-                    connection.prepare_cached(sql!("baseline/create"))?.execute([])?;
-                    let mut enqueue = connection.prepare_cached(sql!("baseline/enqueue"))?;
+                    connection.prepare_cached(CREATE_TABLE)?.execute([])?;
+                    let mut enqueue = connection.prepare_cached(ENQUEUE)?;
                     enqueue.execute([&b"{}"[..]])?;
                 }
             }
@@ -98,18 +119,18 @@ impl Baseline for BaselineTable {
     }
 
     async fn clear(&self) -> Result<(), Error> {
-        self.run(|connection| Ok(connection.execute_batch(sql!("baseline/drop"))?)).await
+        self.run(|connection| Ok(connection.execute_batch(DROP_TABLE)?)).await
     }
 }
 
 fn claim(connection: &Connection, max: usize) -> Result<Vec<(i64, Bytes)>, RequestError> {
-    let mut claim = connection.prepare_cached(sql!("baseline/claim"))?;
+    let mut claim = connection.prepare_cached(CLAIM)?;
     let rows = claim.query_map([max as i64], |row| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?.into())))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn acknowledge(connection: &Connection, taken: &[(i64, Bytes)]) -> Result<(), RequestError> {
-    let mut acknowledge = connection.prepare_cached(sql!("baseline/acknowledge"))?;
+    let mut acknowledge = connection.prepare_cached(ACKNOWLEDGE)?;
     for (seq, _) in taken {
         acknowledge.execute([seq])?;
     }

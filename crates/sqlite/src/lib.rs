@@ -17,7 +17,8 @@
 //! Beside `app.db` and SQLite's own `app.db-wal` and `app.db-shm` there is `app.db-reserve`, a file
 //! of 8 MiB. It is deleted when the disk is full, so that running jobs can still be settled.
 
-/// The text of the statement in a file below `sql/`.
+/// The text of the statement in a file below `sql/`. Statements of a verb and those with several
+/// users have a file; a helper with one user is a constant beside it.
 macro_rules! sql {
     ($name:literal) => {
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql"))

@@ -7,6 +7,16 @@ use tidemill_core::Error;
 use crate::connection::open::retry_while_busy;
 use crate::error::RequestError;
 
+/// Stores the schema version of the file.
+const SET_VERSION: &str = "UPDATE tidemill_schema SET version = ?1";
+
+/// Whether the file contains our tables. It only reads.
+const SCHEMA_EXISTS: &str =
+    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'tidemill_schema')";
+
+/// The schema version of the file.
+const READ_VERSION: &str = "SELECT version FROM tidemill_schema";
+
 /// Every migration, in order. A released migration is never changed.
 const MIGRATIONS: [&str; 3] = [
     include_str!("../migrations/0001_jobs.sql"),
@@ -44,7 +54,7 @@ fn run_missing(connection: &Connection) -> Result<(), RequestError> {
     if layout == Layout::Legacy {
         connection.execute_batch(include_str!("../migrations/former.sql"))?;
     }
-    connection.execute(sql!("schema/set_version"), [MIGRATIONS.len() as i64])?;
+    connection.execute(SET_VERSION, [MIGRATIONS.len() as i64])?;
     Ok(())
 }
 
@@ -60,9 +70,8 @@ enum Layout {
 }
 
 fn read_layout(connection: &Connection) -> Result<Layout, RequestError> {
-    let present = sql!("schema/present");
-    if retry_while_busy(|| connection.query_row(present, [], |row| row.get(0)))? {
-        let version = sql!("schema/version");
+    if retry_while_busy(|| connection.query_row(SCHEMA_EXISTS, [], |row| row.get(0)))? {
+        let version = READ_VERSION;
         let version = retry_while_busy(|| connection.query_row(version, [], |row| row.get::<_, i64>(0)))?;
         let known = usize::try_from(version).ok().filter(|version| *version <= MIGRATIONS.len());
         return Ok(known.map(Layout::Current).ok_or_else(|| newer_version(version))?);

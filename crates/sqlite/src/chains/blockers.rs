@@ -12,6 +12,26 @@ use crate::inspect::find_record;
 use crate::jobs::find;
 use crate::row;
 
+/// Makes a job wait for this many open chains.
+const INSERT_BLOCKED: &str = "INSERT INTO tidemill_blocked (seq, queue, open) VALUES (?1, ?2, ?3)";
+
+/// Stores one of the chains that a job waits for: its number, or its notice. The transaction that
+/// closes the chain needs the same write lock. So it has either stored its notice before this, or
+/// will find this row.
+const INSERT_BLOCKER: &str =
+    "INSERT INTO tidemill_blocks (waiter, position, blocker, told) VALUES (?1, ?2, ?3, ?4)";
+
+/// Deletes what a job waits for.
+const DELETE_BLOCKERS: &str = "DELETE FROM tidemill_blocks WHERE waiter = ?1";
+
+/// Deletes the blocked state of a job.
+const DELETE_BLOCKED: &str = "DELETE FROM tidemill_blocked WHERE seq = ?1";
+
+/// The open chains that a job waits for, a bounded number.
+const LIST_OPEN_BLOCKERS: &str = "
+    SELECT j.id, j.seq FROM tidemill_blocks b CROSS JOIN tidemill_jobs j ON j.seq = b.blocker
+    WHERE b.waiter = ?1 ORDER BY b.position LIMIT 100";
+
 /// The chains that a job is to wait for, in its order, with their current states.
 #[derive(Debug, Default)]
 pub(crate) struct ChainBlockers {
@@ -68,9 +88,9 @@ impl ChainBlockers {
     /// Registers the job with the number `waiter`, in the queue with this number, as waiting for
     /// the chains.
     pub(crate) fn register(&self, tx: &Tx<'_>, waiter: i64, queue_number: i64) -> Result<(), RequestError> {
-        let mut block = tx.connection.prepare_cached(sql!("chains/insert_blocked"))?;
+        let mut block = tx.connection.prepare_cached(INSERT_BLOCKED)?;
         block.execute(params![waiter, queue_number, self.count_open() as i64])?;
-        let mut insert = tx.connection.prepare_cached(sql!("chains/insert_blocker"))?;
+        let mut insert = tx.connection.prepare_cached(INSERT_BLOCKER)?;
         for (position, state) in self.blockers.iter().enumerate() {
             let (blocker, notice) = match state {
                 BlockerState::Open(seq) => (Some(*seq), None),
@@ -107,14 +127,14 @@ fn find_blocker(
 
 /// Deletes what a blocked job waits for, and its row in `blocked`.
 pub(crate) fn stop_waiting(tx: &Tx<'_>, waiter: i64) -> Result<(), RequestError> {
-    tx.connection.prepare_cached(sql!("chains/delete_blockers"))?.execute([waiter])?;
-    tx.connection.prepare_cached(sql!("chains/delete_blocked"))?.execute([waiter])?;
+    tx.connection.prepare_cached(DELETE_BLOCKERS)?.execute([waiter])?;
+    tx.connection.prepare_cached(DELETE_BLOCKED)?.execute([waiter])?;
     Ok(())
 }
 
 /// The open chains that a job waits for, a bounded number.
 pub(crate) fn waits_for(tx: &Tx<'_>, waiter: i64) -> Result<Vec<JobId>, RequestError> {
-    let mut list = tx.connection.prepare_cached(sql!("chains/list_open_blockers"))?;
+    let mut list = tx.connection.prepare_cached(LIST_OPEN_BLOCKERS)?;
     let mut rows = list.query([waiter])?;
     let mut chains = Vec::new();
     while let Some(row) = rows.next()? {

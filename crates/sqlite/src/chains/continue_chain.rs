@@ -9,13 +9,17 @@ use crate::error::RequestError;
 use crate::jobs::{due_time, insert_and_announce};
 use crate::queues::{NumberedQueue, queue_row};
 
+/// Replaces the job whose lease was just deleted by the next step of its chain.
+const CONTINUE_CHAIN: &str =
+    "UPDATE tidemill_jobs SET queue = ?2, due = ?3, step = ?4, body = ?5 WHERE seq = ?1";
+
 /// Replaces the detached job with the number `seq` by its chain's next job.
 pub(crate) fn continue_chain(tx: &mut Tx<'_>, seq: i64, step: &NextJob) -> Result<(), RequestError> {
     let NextJob { queue, job } = step;
     let blockers = ChainBlockers::find_for_step(tx, &job.links.after, &job.id)?;
     let target = NumberedQueue { queue, number: queue_row::find_or_insert(tx.connection, queue)?.number };
     let (due, envelope) = (due_time(job.due, tx.now), blockers.add_notices(&job.envelope));
-    let mut next = tx.connection.prepare_cached(sql!("chains/continue"))?;
+    let mut next = tx.connection.prepare_cached(CONTINUE_CHAIN)?;
     let row = params![seq, target.number, due.0, job.id.step(), &envelope[..]];
     if next.execute(row)? == 0 {
         // A lease without its job is a damaged file. Deleting the lease was all that could be done.

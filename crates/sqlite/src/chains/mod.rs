@@ -8,6 +8,6 @@ mod continue_chain;
 mod dedup;
 
 pub(crate) use blockers::{ChainBlockers, stop_waiting, waits_for};
-pub(crate) use close::{close, close_removed};
+pub(crate) use close::{IS_AWAITED, close, close_removed};
 pub(crate) use continue_chain::continue_chain;
 pub(crate) use dedup::find_by_key;

@@ -40,7 +40,7 @@ fn extend(tx: &mut Tx<'_>, attach: &AttachParams, row: &SessionRow) -> Result<At
     }
     let until = tx.now.after(attach.ttl.max(attach.keep));
     let key = params![attach.session.as_str(), attach.holder.as_str(), until.0, attach.connected];
-    run(tx, sql!("sessions/attach"), key)?;
+    run(tx, sql!("fleet/attach"), key)?;
     worker_row::recheck_capacity(tx, &attach.worker, until)?;
     if has_other_holder {
         tx.wakes.add(Wake::Session(attach.session.clone()));

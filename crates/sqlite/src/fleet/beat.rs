@@ -12,6 +12,12 @@ use crate::error::RequestError;
 use crate::row;
 use crate::store::SqliteStore;
 
+/// What a worker receives in reply to a heartbeat.
+const FIND_ORDERS: &str = "
+    SELECT ordered_until > ?2, (SELECT count(*) FROM tidemill_sessions WHERE member = ?1
+        AND until > ?2), lifetime
+    FROM tidemill_members WHERE id = ?1";
+
 pub(super) async fn beat(store: &SqliteStore, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
     beat.workers.iter().try_for_each(WorkerEntry::check)?;
     let (workers, grace) = (beat.workers.to_vec(), beat.grace);
@@ -34,8 +40,7 @@ fn beat_one(
     if !is_known {
         insert(tx, worker, grace_until)?;
     }
-    let orders = sql!("members/find_orders");
-    let found = first(tx, orders, params![worker.id.to_string(), tx.now.0], |row| {
+    let found = first(tx, FIND_ORDERS, params![worker.id.to_string(), tx.now.0], |row| {
         Ok(WorkerOrders { drain: row.get(0)?, active: small(row, 1)?, lifetime: row::count(row, 2)? })
     })?;
     Ok(found.unwrap_or(WorkerOrders { drain: false, active: 0, lifetime: 0 }))

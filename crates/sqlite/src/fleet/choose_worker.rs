@@ -11,6 +11,34 @@ use super::{first, run};
 use crate::connection::Tx;
 use crate::error::RequestError;
 
+/// The workers that can be leased if they have a free slot, the most used first. Columns: capacity
+/// and lifetime, from which core decides. The write lock is held, so the result stays valid until
+/// the session is inserted. ?5 restricts the workers; NULL means all. The caller stops reading
+/// early, so rows must come in the order of the index.
+const LIST_CANDIDATES: &str = "
+    SELECT id, concurrent, most, lifetime
+    FROM tidemill_members INDEXED BY tidemill_members_by_wear
+    WHERE kind = ?1 AND full_until <= ?4 AND status = 'available' AND stale_at > ?4
+        AND ordered_until <= ?4 AND grace_until <= ?4
+        AND (most = 0 OR lifetime < most) AND concurrent > 0 AND instr(?2, ' ' || offer || ' ') > 0
+        AND instr(?3, ' ' || id || ' ') = 0 AND (?5 IS NULL OR instr(?5, ' ' || id || ' ') > 0)
+    ORDER BY lifetime DESC";
+
+/// Marks a worker as full until the first of its sessions ends.
+const SET_FULL_UNTIL: &str = "
+    UPDATE tidemill_members
+    SET full_until = (SELECT min(until) FROM tidemill_sessions WHERE member = ?1 AND until > ?2)
+    WHERE id = ?1";
+
+/// How many sessions a worker has.
+const COUNT_SESSIONS: &str = "SELECT count(*) FROM tidemill_sessions WHERE member = ?1 AND until > ?2";
+
+/// How many workers of a kind and offers have sent a heartbeat recently: the available ones, and
+/// all. Names contain no spaces, so a list of names is text with a space around each.
+const COUNT_WORKERS: &str = "
+    SELECT count(*) FILTER (WHERE status = 'available'), count(*) FROM tidemill_members
+    WHERE kind = ?1 AND instr(?2, ' ' || offer || ' ') > 0 AND stale_at > ?3";
+
 /// The workers to choose from.
 pub(super) enum Candidates {
     /// All workers.
@@ -42,7 +70,7 @@ pub(super) fn choose(
         Candidates::Only(ids) if ids.is_empty() => return Ok(None),
         Candidates::Only(ids) => Some(spaced(ids)),
     };
-    let mut choose = tx.connection.prepare_cached(sql!("members/choose"))?;
+    let mut choose = tx.connection.prepare_cached(LIST_CANDIDATES)?;
     let (offers, refused) = (spaced(&lease.offers), spaced(&lease.rejected));
     let mut rows = choose.query(params![lease.kind.as_str(), offers, refused, tx.now.0, only])?;
     let mut choice = WorkerChoice::default();
@@ -54,7 +82,7 @@ pub(super) fn choose(
     }
     drop(rows);
     for worker in &choice.full {
-        run(tx, sql!("members/set_full"), params![worker.to_string(), tx.now.0])?;
+        run(tx, SET_FULL_UNTIL, params![worker.to_string(), tx.now.0])?;
     }
     Ok(choice.best.map(|(worker, ..)| worker).or(choice.beyond_margin))
 }
@@ -81,8 +109,7 @@ impl WorkerChoice {
 }
 
 fn active(tx: &Tx<'_>, worker: &WorkerKey) -> Result<u32, RequestError> {
-    let count = sql!("sessions/count");
-    Ok(first(tx, count, params![worker.to_string(), tx.now.0], |row| small(row, 0))?.unwrap_or(0))
+    Ok(first(tx, COUNT_SESSIONS, params![worker.to_string(), tx.now.0], |row| small(row, 0))?.unwrap_or(0))
 }
 
 /// How many workers of the kind and offers have sent a heartbeat recently.
@@ -95,10 +122,10 @@ pub(super) struct WorkerCounts {
 }
 
 pub(super) fn count_workers(tx: &Tx<'_>, lease: &LeaseParams) -> Result<WorkerCounts, RequestError> {
-    let count = sql!("members/count");
     let key = params![lease.kind.as_str(), spaced(&lease.offers), tx.now.0];
-    let counted =
-        first(tx, count, key, |row| Ok(WorkerCounts { available: small(row, 0)?, all: small(row, 1)? }))?;
+    let counted = first(tx, COUNT_WORKERS, key, |row| {
+        Ok(WorkerCounts { available: small(row, 0)?, all: small(row, 1)? })
+    })?;
     Ok(counted.unwrap_or_default())
 }
 

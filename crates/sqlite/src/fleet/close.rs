@@ -10,6 +10,9 @@ use crate::connection::{Cost, Tx};
 use crate::error::RequestError;
 use crate::store::SqliteStore;
 
+/// Deletes a session, whatever its holder.
+pub(super) const DELETE_SESSION: &str = "DELETE FROM tidemill_sessions WHERE id = ?1";
+
 pub(super) async fn close(store: &SqliteStore, session: &SessionId) -> Result<bool, Error> {
     let session = session.clone();
     let existed = store.write(Cost::change(1), move |tx| close_one(tx, &session)).await?;
@@ -21,9 +24,9 @@ pub(super) async fn close(store: &SqliteStore, session: &SessionId) -> Result<bo
 fn close_one(tx: &mut Tx<'_>, session: &SessionId) -> Result<bool, RequestError> {
     let Some(row) = find(tx, session)? else { return Ok(false) };
     if row.connected {
-        run(tx, sql!("sessions/close"), [session.as_str()])?;
+        run(tx, sql!("fleet/close"), [session.as_str()])?;
     } else {
-        run(tx, sql!("sessions/delete"), [session.as_str()])?;
+        run(tx, DELETE_SESSION, [session.as_str()])?;
         after_end(tx, &row.worker)?;
     }
     // A client may be about to connect to it.

@@ -7,6 +7,7 @@ use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 
 use super::choose_worker::{Candidates, choose, count_workers};
+use super::close::DELETE_SESSION;
 use super::row::worker_key;
 use super::session_row::{NewSession, after_end, insert};
 use super::waiters::WaitPosition;
@@ -14,6 +15,18 @@ use super::{first, run, waiters, worker_row};
 use crate::connection::{Cost, Tx};
 use crate::error::RequestError;
 use crate::store::SqliteStore;
+
+/// The worker that a session already has, with its endpoint if it still exists.
+const FIND_SESSION_WITH_WORKER: &str = "
+    SELECT s.member, s.keep, m.endpoint, m.offer
+    FROM tidemill_sessions s LEFT JOIN tidemill_members m ON m.id = s.member
+    WHERE s.id = ?1 AND s.until > ?2";
+
+/// Extends a session.
+const RENEW_SESSION: &str = "UPDATE tidemill_sessions SET until = ?2 WHERE id = ?1";
+
+/// The endpoint and the offer of a worker.
+const FIND_ENDPOINT: &str = "SELECT endpoint, offer FROM tidemill_members WHERE id = ?1";
 
 pub(super) async fn lease(store: &SqliteStore, lease: &LeaseParams) -> Result<Leased, Error> {
     lease.check()?;
@@ -54,21 +67,20 @@ enum PreviousLease {
 /// Renews the lease of the worker that the session already has. If the client rejected the worker
 /// or it is gone, the session ends.
 fn renew(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<PreviousLease, RequestError> {
-    let find = sql!("sessions/find_with_worker");
     let key = params![lease.session.as_str(), tx.now.0];
-    let found = first(tx, find, key, |row| {
+    let found = first(tx, FIND_SESSION_WITH_WORKER, key, |row| {
         let address = row.get::<_, Option<String>>(2)?.zip(row.get::<_, Option<String>>(3)?);
         Ok((worker_key(row, 0)?, row.get::<_, i64>(1)?, address))
     })?;
     let Some((worker, keep, address)) = found else { return Ok(PreviousLease::None) };
     let is_refused = lease.rejected.contains(&worker);
     let Some((endpoint, offer)) = address.filter(|_| !is_refused) else {
-        run(tx, sql!("sessions/delete"), [lease.session.as_str()])?;
+        run(tx, DELETE_SESSION, [lease.session.as_str()])?;
         after_end(tx, &worker)?;
         return Ok(if is_refused { PreviousLease::Returned } else { PreviousLease::None });
     };
     let until = Timestamp(tx.now.0.saturating_add(millis(lease.ttl).max(keep)));
-    run(tx, sql!("sessions/renew"), params![lease.session.as_str(), until.0])?;
+    run(tx, RENEW_SESSION, params![lease.session.as_str(), until.0])?;
     worker_row::recheck_capacity(tx, &worker, until)?;
     Ok(PreviousLease::Kept(Grant { worker, endpoint, offer: Offer::new(&offer)?, until }))
 }
@@ -84,7 +96,7 @@ fn grant(
     insert(tx, &NewSession::from_lease(lease, &worker, tx.now))?;
     worker_row::count_session(tx, &worker)?;
     let until = tx.now.after(lease.ttl.max(lease.keep));
-    first(tx, sql!("members/find_endpoint"), [worker.to_string()], |row| {
+    first(tx, FIND_ENDPOINT, [worker.to_string()], |row| {
         Ok(Grant { worker, endpoint: row.get(0)?, offer: Offer::new(row.get_ref(1)?.as_str()?)?, until })
     })
 }

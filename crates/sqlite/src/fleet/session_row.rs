@@ -14,6 +14,16 @@ use super::{first, run, waiters, worker_row};
 use crate::connection::Tx;
 use crate::error::RequestError;
 
+/// Inserts a session. It replaces an expired one with the same id.
+const INSERT_SESSION: &str = "
+    INSERT OR REPLACE INTO tidemill_sessions (id, member, holder, until, connected, keep,
+        started_at, detail)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+/// The worker, the holder and the state of a session.
+const FIND_SESSION: &str =
+    "SELECT member, holder, connected, closing FROM tidemill_sessions WHERE id = ?1 AND until > ?2";
+
 /// A session to insert.
 pub(super) struct NewSession<'a> {
     session: &'a SessionId,
@@ -46,7 +56,7 @@ pub(super) fn insert(tx: &Tx<'_>, new: &NewSession<'_>) -> Result<(), RequestErr
     let (session, worker, holder) = (new.session.as_str(), new.worker.to_string(), new.holder.as_str());
     let (connected, keep, detail) = (new.connected, new.keep, &new.detail[..]);
     let key = params![session, worker, holder, new.until.0, connected, keep, new.started_at.0, detail];
-    run(tx, sql!("sessions/insert"), key)?;
+    run(tx, INSERT_SESSION, key)?;
     Ok(())
 }
 
@@ -68,8 +78,7 @@ pub(super) struct SessionRow {
 
 /// A session that has not expired.
 pub(super) fn find(tx: &Tx<'_>, session: &SessionId) -> Result<Option<SessionRow>, RequestError> {
-    let find = sql!("sessions/find");
-    first(tx, find, params![session.as_str(), tx.now.0], |row| {
+    first(tx, FIND_SESSION, params![session.as_str(), tx.now.0], |row| {
         let (worker, holder) = (worker_key(row, 0)?, row.get(1)?);
         Ok(SessionRow { worker, holder, connected: row.get(2)?, closing: row.get(3)? })
     })

@@ -11,6 +11,39 @@ use super::{first, run};
 use crate::connection::Tx;
 use crate::error::RequestError;
 
+/// The number of a session in a line.
+const FIND_WAITER_NUMBER: &str = "
+    SELECT number FROM tidemill_tickets WHERE session = ?1 AND kind = ?2 AND offer = ?3
+        AND until > ?4";
+
+/// How many sessions wait in a line before this number, and how many in all except this session.
+const COUNT_WAITING_BEFORE: &str = "
+    SELECT count(*) FILTER (WHERE number < ?5), count(*) FROM tidemill_tickets
+    WHERE kind = ?1 AND offer = ?2 AND until > ?3 AND session <> ?4";
+
+/// The workers that sessions before this number reject, in order. The caller stops reading early:
+/// mostly the first session rejects none, and that decides.
+const LIST_REJECTED_BEFORE: &str = "
+    SELECT refused FROM tidemill_tickets
+    WHERE kind = ?1 AND offer = ?2 AND until > ?3 AND session <> ?4 AND number < ?5
+    ORDER BY number";
+
+/// Extends the ticket of a session that still waits.
+const RENEW_WAITER: &str =
+    "UPDATE tidemill_tickets SET holder = ?2, until = ?3, refused = ?4 WHERE session = ?1";
+
+/// Adds a session at the end of a line, or at its front if ?7. It replaces the session's ticket in
+/// another line, or an expired one.
+const INSERT_WAITER: &str = "
+    INSERT OR REPLACE INTO tidemill_tickets (number, session, kind, offer, holder, until, refused)
+    VALUES ((SELECT min(number) - 1 FROM tidemill_tickets WHERE ?7), ?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// Removes a session from its line.
+const DELETE_WAITER: &str = "DELETE FROM tidemill_tickets WHERE session = ?1";
+
+/// Whether a session waits for a worker of this kind.
+const WAITER_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM tidemill_tickets WHERE kind = ?1 AND until > ?2)";
+
 /// The position of a session in the line of its kind and offer.
 pub(super) struct WaitPosition {
     /// Whether it already has a row in `tickets`.
@@ -28,12 +61,12 @@ pub(super) struct WaitPosition {
 impl WaitPosition {
     pub(super) fn find(tx: &Tx<'_>, lease: &LeaseParams) -> Result<Self, RequestError> {
         let (session, kind, offer) = (lease.session.as_str(), lease.kind.as_str(), first_offer(lease));
-        let find = sql!("tickets/find_number");
-        let own = first(tx, find, params![session, kind, offer, tx.now.0], |row| Ok(row.get::<_, i64>(0)?))?;
-        let count = sql!("tickets/count_before");
+        let own = first(tx, FIND_WAITER_NUMBER, params![session, kind, offer, tx.now.0], |row| {
+            Ok(row.get::<_, i64>(0)?)
+        })?;
         let number = own.unwrap_or(i64::MAX);
         let key = params![kind, offer, tx.now.0, session, number];
-        let counted = first(tx, count, key, |row| Ok((small(row, 0)?, small(row, 1)?)))?;
+        let counted = first(tx, COUNT_WAITING_BEFORE, key, |row| Ok((small(row, 0)?, small(row, 1)?)))?;
         let (ahead, others) = counted.unwrap_or((0, 0));
         Ok(Self { is_waiting: own.is_some(), is_at_front: false, number, ahead, others })
     }
@@ -53,7 +86,7 @@ impl WaitPosition {
 
     /// The workers that all sessions before it reject, and it does not.
     fn rejected_by_all_before(&self, tx: &Tx<'_>, lease: &LeaseParams) -> Result<Vec<String>, RequestError> {
-        let mut list = tx.connection.prepare_cached(sql!("tickets/list_refused_before"))?;
+        let mut list = tx.connection.prepare_cached(LIST_REJECTED_BEFORE)?;
         let (session, kind) = (lease.session.as_str(), lease.kind.as_str());
         let mut rows = list.query(params![kind, first_offer(lease), tx.now.0, session, self.number])?;
         let Some(row) = rows.next()? else { return Ok(Vec::new()) };
@@ -84,11 +117,11 @@ impl WaitPosition {
             (lease.session.as_str(), lease.holder.as_str(), tx.now.after(line.ttl).0);
         let refused = spaced(&lease.rejected);
         if self.is_waiting {
-            run(tx, sql!("tickets/renew"), params![session, holder, until, refused])?;
+            run(tx, RENEW_WAITER, params![session, holder, until, refused])?;
         } else {
             let (kind, offer) = (lease.kind.as_str(), first_offer(lease));
             let key = params![session, kind, offer, holder, until, refused, self.is_at_front];
-            run(tx, sql!("tickets/insert"), key)?;
+            run(tx, INSERT_WAITER, key)?;
         }
         Ok(true)
     }
@@ -101,13 +134,12 @@ fn first_offer(lease: &LeaseParams) -> &str {
 
 /// Removes a session from its line. Returns whether it waited.
 pub(super) fn remove(tx: &Tx<'_>, session: &SessionId) -> Result<bool, RequestError> {
-    Ok(run(tx, sql!("tickets/delete"), [session.as_str()])? > 0)
+    Ok(run(tx, DELETE_WAITER, [session.as_str()])? > 0)
 }
 
 /// Wakes the sessions that wait for this kind of worker, if there are any.
 pub(super) fn wake(tx: &mut Tx<'_>, kind: &WorkerKind) -> Result<(), RequestError> {
-    let exists = sql!("tickets/exists");
-    if first(tx, exists, params![kind.as_str(), tx.now.0], |row| Ok(row.get(0)?))? == Some(true) {
+    if first(tx, WAITER_EXISTS, params![kind.as_str(), tx.now.0], |row| Ok(row.get(0)?))? == Some(true) {
         tx.wakes.add(Wake::Capacity(kind.clone()));
     }
     Ok(())

@@ -12,6 +12,29 @@ use super::{first, run};
 use crate::connection::Tx;
 use crate::error::RequestError;
 
+/// Deletes the sessions of a worker.
+const DELETE_SESSIONS_OF_WORKER: &str = "DELETE FROM tidemill_sessions WHERE member = ?1";
+
+/// A session on a worker has ended, so the worker is not full. A worker that has had all its
+/// sessions is ordered to drain.
+const FREE_SLOT: &str = "
+    UPDATE tidemill_members
+    SET full_until = 0, ordered_until = iif(most > 0 AND lifetime >= most, ?2, ordered_until)
+    WHERE id = ?1";
+
+/// Resets the full mark of a worker if one of its sessions now ends earlier than the mark.
+const RESET_FULL_UNTIL: &str = "UPDATE tidemill_members SET full_until = 0 WHERE id = ?1 AND full_until > ?2";
+
+/// Whether a worker has a slot for one more session, whatever its lifetime.
+const HAS_FREE_SLOT: &str = "
+    SELECT (SELECT count(*) FROM tidemill_sessions WHERE member = ?1 AND until > ?2) < concurrent
+    FROM tidemill_members WHERE id = ?1";
+
+/// Counts one more session in the lifetime of a worker. Returns whether that was its last.
+const COUNT_SESSION_IN_LIFETIME: &str = "
+    UPDATE tidemill_members SET lifetime = lifetime + 1 WHERE id = ?1
+    RETURNING most > 0 AND lifetime >= most";
+
 pub(super) fn insert(
     tx: &mut Tx<'_>,
     worker: &WorkerEntry,
@@ -49,15 +72,14 @@ pub(super) fn entry_params(
 /// Deletes a worker with its sessions. Returns how many sessions it had.
 pub(super) fn delete(tx: &Tx<'_>, worker: &WorkerKey) -> Result<usize, RequestError> {
     let id = worker.to_string();
-    let sessions = run(tx, sql!("sessions/delete_by_worker"), [&id])?;
+    let sessions = run(tx, DELETE_SESSIONS_OF_WORKER, [&id])?;
     run(tx, sql!("fleet/part"), [&id])?;
     Ok(sessions)
 }
 
 /// Frees the slot of an ended session. A worker that has had all its sessions is ordered to drain.
 pub(super) fn free_slot(tx: &Tx<'_>, worker: &WorkerKey) -> Result<(), RequestError> {
-    let free = sql!("members/free_slot");
-    run(tx, free, params![worker.to_string(), tx.now.after(ORDER_TIMEOUT).0])?;
+    run(tx, FREE_SLOT, params![worker.to_string(), tx.now.after(ORDER_TIMEOUT).0])?;
     Ok(())
 }
 
@@ -67,13 +89,13 @@ pub(super) fn recheck_capacity(
     worker: &WorkerKey,
     until: Timestamp,
 ) -> Result<(), RequestError> {
-    run(tx, sql!("members/reset_full"), params![worker.to_string(), until.0])?;
+    run(tx, RESET_FULL_UNTIL, params![worker.to_string(), until.0])?;
     Ok(())
 }
 
 /// Whether a worker exists and has no free slot. A worker that has not joined yet is not full.
 pub(super) fn is_full(tx: &Tx<'_>, worker: &WorkerKey) -> Result<bool, RequestError> {
-    let has_slot = sql!("members/has_free_slot");
+    let has_slot = HAS_FREE_SLOT;
     let has_slot = first(tx, has_slot, params![worker.to_string(), tx.now.0], |row| Ok(row.get(0)?))?;
     Ok(has_slot == Some(false))
 }
@@ -81,8 +103,7 @@ pub(super) fn is_full(tx: &Tx<'_>, worker: &WorkerKey) -> Result<bool, RequestEr
 /// Counts one more session in the lifetime of a worker, if it exists. If that was its last, its
 /// owner is woken to replace it.
 pub(super) fn count_session(tx: &mut Tx<'_>, worker: &WorkerKey) -> Result<(), RequestError> {
-    let count = sql!("members/count_session");
-    let is_spent = first(tx, count, [worker.to_string()], |row| Ok(row.get(0)?))?;
+    let is_spent = first(tx, COUNT_SESSION_IN_LIFETIME, [worker.to_string()], |row| Ok(row.get(0)?))?;
     if is_spent == Some(true) {
         tx.wakes.add(Wake::Worker(worker.clone()));
     }

@@ -8,6 +8,35 @@ use crate::connection::{Cost, Tx};
 use crate::error::RequestError;
 use crate::store::SqliteStore;
 
+/// How many jobs are in no state or in two, among a bounded number of the oldest, which should
+/// have moved on by now. A job that waits for no chain is not blocked.
+const COUNT_MISPLACED_JOBS: &str = "
+    SELECT count(*) FROM (SELECT seq, queue, due, died FROM tidemill_jobs ORDER BY seq
+        LIMIT 10000) j
+    WHERE (j.died IS NOT NULL)
+        + EXISTS (SELECT 1 FROM tidemill_running r WHERE r.seq = j.seq)
+        + EXISTS (SELECT 1 FROM tidemill_blocked b WHERE b.seq = j.seq AND b.open > 0)
+        + EXISTS (SELECT 1 FROM tidemill_waiting w WHERE w.queue = j.queue AND w.due = j.due
+        AND w.seq = j.seq) <> 1";
+
+/// How many leases have expired.
+const COUNT_EXPIRED_LEASES: &str = "SELECT count(*) FROM tidemill_running WHERE until <= ?1";
+
+/// How many runs have unconsumed events and no task, among a bounded number of the oldest open
+/// runs.
+const COUNT_STUCK_RUNS: &str = "
+    SELECT count(*) FROM (SELECT number, id, cursor FROM tidemill_runs WHERE status = 'running'
+        ORDER BY started LIMIT 10000) r
+    WHERE NOT EXISTS (SELECT 1 FROM tidemill_jobs j WHERE j.id = r.id || '!task')
+        AND EXISTS (SELECT 1 FROM tidemill_journal e WHERE e.run = r.number
+        AND e.position > r.cursor AND e.kind <> 'c')";
+
+/// How many alarms could not be parsed.
+const COUNT_INVALID_ALARMS: &str = "SELECT count(*) FROM tidemill_alarms WHERE due IS NULL";
+
+/// A write that changes nothing.
+const TOUCH_SCHEMA: &str = "UPDATE tidemill_schema SET version = version";
+
 /// How many faults of the file are listed. One is enough to act on.
 const MAX_FAULTS: i64 = 5;
 
@@ -64,7 +93,7 @@ fn size(connection: &Connection) -> Result<i64, RequestError> {
 
 /// Checks that every job is in exactly one state. A job in none would never run.
 fn job_states(connection: &Connection) -> Result<Finding, RequestError> {
-    let lost: i64 = connection.query_row(sql!("inspect/count_misplaced_jobs"), [], |row| row.get(0))?;
+    let lost: i64 = connection.query_row(COUNT_MISPLACED_JOBS, [], |row| row.get(0))?;
     Ok(match lost {
         0 => Finding::new(Severity::Good, "jobs", "every job is in one place"),
         lost => {
@@ -74,8 +103,7 @@ fn job_states(connection: &Connection) -> Result<Finding, RequestError> {
 }
 
 fn leases(tx: &Tx<'_>) -> Result<Finding, RequestError> {
-    let count = sql!("inspect/count_expired_leases");
-    let expired: i64 = tx.connection.query_row(count, [tx.now.0], |row| row.get(0))?;
+    let expired: i64 = tx.connection.query_row(COUNT_EXPIRED_LEASES, [tx.now.0], |row| row.get(0))?;
     Ok(match expired {
         0 => Finding::new(Severity::Good, "leases", "none has run out"),
         expired => {
@@ -87,7 +115,7 @@ fn leases(tx: &Tx<'_>) -> Result<Finding, RequestError> {
 
 /// Checks that every run with unconsumed events has a task. Only a removed task violates this.
 fn tasks(connection: &Connection) -> Result<Finding, RequestError> {
-    let stuck: i64 = connection.query_row(sql!("inspect/count_stuck_runs"), [], |row| row.get(0))?;
+    let stuck: i64 = connection.query_row(COUNT_STUCK_RUNS, [], |row| row.get(0))?;
     Ok(match stuck {
         0 => Finding::new(Severity::Good, "runs", "every run with news has a task"),
         stuck => {
@@ -98,7 +126,7 @@ fn tasks(connection: &Connection) -> Result<Finding, RequestError> {
 }
 
 fn alarms(connection: &Connection) -> Result<Finding, RequestError> {
-    let invalid: i64 = connection.query_row(sql!("inspect/count_invalid_alarms"), [], |row| row.get(0))?;
+    let invalid: i64 = connection.query_row(COUNT_INVALID_ALARMS, [], |row| row.get(0))?;
     Ok(match invalid {
         0 => Finding::new(Severity::Good, "alarms", "all can be read"),
         invalid => {
@@ -112,7 +140,7 @@ fn alarms(connection: &Connection) -> Result<Finding, RequestError> {
 /// Runs a write that changes nothing.
 async fn check_write(store: &SqliteStore) -> Finding {
     let touch = |tx: &mut Tx<'_>| {
-        tx.connection.execute(sql!("schema/touch"), [])?;
+        tx.connection.execute(TOUCH_SCHEMA, [])?;
         Ok(tx.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))?)
     };
     // Growth, so that a disk without space for the reserve is reported.

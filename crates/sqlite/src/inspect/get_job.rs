@@ -13,6 +13,11 @@ use crate::jobs::{JobRow, JobRowState, find};
 use crate::row;
 use crate::store::SqliteStore;
 
+/// The record of a chain, until it expires.
+const FIND_RECORD: &str = "
+    SELECT state, error, finished, expires, output FROM tidemill_records WHERE job = ?1
+        AND expires > ?2";
+
 pub(crate) async fn get_job(store: &SqliteStore, job: &JobId) -> Result<Option<JobInfo>, Error> {
     let job = job.clone();
     store.read(move |tx| get_in(tx, &job)).await
@@ -43,7 +48,7 @@ fn find_info(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobInfo>, RequestError> 
 
 /// The record of the chain of a job, until it expires.
 pub(crate) fn find_record(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobRecord>, RequestError> {
-    let mut find = tx.connection.prepare_cached(sql!("records/find"))?;
+    let mut find = tx.connection.prepare_cached(FIND_RECORD)?;
     let job = job.chain();
     let mut rows = find.query(params![job.as_str(), tx.now.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };

@@ -16,6 +16,21 @@ use crate::queues::queue_row;
 use crate::row::{self, LeasedRow};
 use crate::store::SqliteStore;
 
+/// Deletes a queue's waiting jobs up to the last claimed one: one range, because a claim takes a
+/// prefix.
+const DELETE_WAITING_UP_TO: &str = "DELETE FROM tidemill_waiting WHERE queue = ?1 AND (due, seq) <= (?2, ?3)";
+
+/// Leases a queue's waiting jobs up to the last claimed one, in one statement. Jobs up to the last
+/// one that starts at once count as started. The primary key prevents a second lease of the same
+/// job.
+const INSERT_LEASES: &str = "
+    INSERT INTO tidemill_running (seq, token, queue, until, worker, started)
+    SELECT seq, ?4, queue, ?5, ?6, (due, seq) <= (?7, ?8) FROM tidemill_waiting
+    WHERE queue = ?1 AND (due, seq) <= (?2, ?3)";
+
+/// The next token. All jobs of a claim share it: together with the job's number it is unique.
+const NEXT_TOKEN: &str = "UPDATE tidemill_fence SET token = token + 1 RETURNING token";
+
 /// The most jobs that one claim takes, whatever it asks for. It bounds the length of a transaction.
 const MAX_CLAIMED_JOBS: usize = 4_096;
 
@@ -98,7 +113,7 @@ fn claim_due(tx: &mut Tx<'_>, args: &ClaimArgs) -> Result<(Vec<LeasedRow>, Queue
     let last_started = args.starting.min(due.len()).checked_sub(1);
     let last_started = last_started.map_or(WaitingKey::BEFORE_ALL, |index| due[index].key);
     lease(tx, args, ClaimRange { queue: row.number, claim, last: last.key, last_started })?;
-    let mut delete = tx.connection.prepare_cached(sql!("jobs/delete_waiting_up_to"))?;
+    let mut delete = tx.connection.prepare_cached(DELETE_WAITING_UP_TO)?;
     delete.execute([row.number, last.key.due, last.key.seq])?;
     let all_claimed = due.len() < args.max;
     let rest =
@@ -155,13 +170,13 @@ struct ClaimRange {
 fn lease(tx: &Tx<'_>, args: &ClaimArgs, range: ClaimRange) -> Result<(), RequestError> {
     let ClaimRange { queue, claim, last, last_started } = range;
     let (until, worker) = (tx.now.after(args.lease).0, args.worker.as_str());
-    let mut lease = tx.connection.prepare_cached(sql!("jobs/lease"))?;
+    let mut lease = tx.connection.prepare_cached(INSERT_LEASES)?;
     let params = params![queue, last.due, last.seq, claim, until, worker, last_started.due, last_started.seq];
     lease.execute(params)?;
     Ok(())
 }
 
 fn next_token(connection: &Connection) -> Result<i64, RequestError> {
-    let mut next = connection.prepare_cached(sql!("jobs/next_token"))?;
+    let mut next = connection.prepare_cached(NEXT_TOKEN)?;
     Ok(next.query_row([], |row| row.get(0))?)
 }

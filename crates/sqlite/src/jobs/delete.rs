@@ -11,6 +11,14 @@ use crate::error::RequestError;
 use crate::row;
 use crate::store::SqliteStore;
 
+/// Deletes the record of a chain.
+const DELETE_RECORD: &str = "DELETE FROM tidemill_records WHERE job = ?1";
+
+/// One of the jobs that wait for a chain.
+const FIND_WAITER: &str = "
+    SELECT j.job, j.seq FROM tidemill_blocks b CROSS JOIN tidemill_jobs j ON j.seq = b.waiter
+        WHERE b.blocker = ?1 LIMIT 1";
+
 pub(crate) async fn delete(store: &SqliteStore, chain: &JobId) -> Result<Deleted, Error> {
     let chain = chain.chain();
     reserved_ids::check_deletion(&chain)?;
@@ -24,8 +32,7 @@ fn delete_one(tx: &mut Tx<'_>, chain: &JobId) -> Result<Deleted, RequestError> {
     {
         return Ok(Deleted::Awaited(waiter));
     }
-    let delete_record = sql!("records/delete");
-    let had_record = tx.connection.prepare_cached(delete_record)?.execute([chain.as_str()])? > 0;
+    let had_record = tx.connection.prepare_cached(DELETE_RECORD)?.execute([chain.as_str()])? > 0;
     let Some(row) = row else {
         return Ok(if had_record { Deleted::Yes } else { Deleted::NotFound });
     };
@@ -38,7 +45,7 @@ fn delete_one(tx: &mut Tx<'_>, chain: &JobId) -> Result<Deleted, RequestError> {
 
 /// One of the jobs that wait for the chain with this number.
 fn find_waiter(tx: &Tx<'_>, chain: i64) -> Result<Option<JobId>, RequestError> {
-    let mut find = tx.connection.prepare_cached(sql!("chains/find_waiter"))?;
+    let mut find = tx.connection.prepare_cached(FIND_WAITER)?;
     let mut rows = find.query([chain])?;
     rows.next()?.map(|row| row::job_id(row, 0, row.get(1)?)).transpose()
 }

@@ -19,6 +19,18 @@ use crate::error::RequestError;
 use crate::queues::NumberedQueue;
 use crate::runs::{self, PendingTasks};
 
+/// Makes a dead letter of a job whose lease was just deleted.
+const BURY_JOB: &str = "UPDATE tidemill_jobs SET body = ?2, died = ?3 WHERE seq = ?1";
+
+/// Stores the record of a chain, with its dedup key. An older record of the same id has expired,
+/// or the chain could not have been started. The job's row still exists.
+const INSERT_RECORD: &str = "
+    INSERT OR REPLACE INTO tidemill_records (job, state, error, finished, expires, output, key,
+        begun)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6,
+        (SELECT key FROM tidemill_jobs WHERE seq = ?7), (SELECT begun FROM tidemill_jobs
+        WHERE seq = ?7))";
+
 /// A job that was removed from the table of its state.
 pub(crate) struct DetachedJob<'l> {
     pub(crate) seq: i64,
@@ -87,7 +99,7 @@ impl DetachedJob<'_> {
     /// Makes the job a dead letter and wakes the waiters for its end: the record of a dead job is
     /// its letter.
     fn bury(&self, tx: &mut Tx<'_>, letter: &DeadLetter) -> Result<(), RequestError> {
-        let mut bury = tx.connection.prepare_cached(sql!("jobs/bury"))?;
+        let mut bury = tx.connection.prepare_cached(BURY_JOB)?;
         bury.execute(params![self.seq, &letter.bytes[..], tx.now.0])?;
         tx.wakes.add(Wake::Finished(self.job.chain()));
         Ok(())
@@ -96,7 +108,7 @@ impl DetachedJob<'_> {
 
 /// Inserts the record of a chain, with the dedup key of the job that has this number, if any.
 pub(crate) fn insert_record(tx: &Tx<'_>, record: &JobRecord, seq: Option<i64>) -> Result<(), RequestError> {
-    let mut insert = tx.connection.prepare_cached(sql!("records/insert"))?;
+    let mut insert = tx.connection.prepare_cached(INSERT_RECORD)?;
     insert.execute(params![
         record.job.as_str(),
         record.state.to_string(),

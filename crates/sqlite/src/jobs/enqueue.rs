@@ -14,6 +14,15 @@ use crate::error::RequestError;
 use crate::queues::{NumberedQueue, queue_row};
 use crate::store::SqliteStore;
 
+/// Whether a record with this id has not expired.
+const RECORD_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM tidemill_records WHERE job = ?1 AND expires > ?2)";
+
+/// Inserts the jobs of one enqueue into `waiting`. Their numbers are consecutive, because this
+/// transaction assigned them.
+const INSERT_WAITING_RANGE: &str = "
+    INSERT INTO tidemill_waiting (queue, due, seq) SELECT queue, due, seq FROM tidemill_jobs
+        WHERE seq BETWEEN ?1 AND ?2";
+
 pub(crate) async fn enqueue(store: &SqliteStore, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
     reserved_ids::check_new(enqueue.jobs)?;
     if enqueue.jobs.is_empty() {
@@ -71,7 +80,7 @@ impl<'c> JobInserter<'c> {
         Ok(Self {
             queue,
             connection,
-            has_record: connection.prepare_cached(sql!("records/exists"))?,
+            has_record: connection.prepare_cached(RECORD_EXISTS)?,
             insert: connection.prepare_cached(sql!("jobs/enqueue"))?,
             inserted: None,
             ready: 0,
@@ -134,7 +143,7 @@ impl<'c> JobInserter<'c> {
     /// Adds the jobs inserted since the last call to `waiting`.
     fn append_to_waiting(&mut self) -> Result<(), RequestError> {
         let Some((first, last)) = self.inserted.take() else { return Ok(()) };
-        let mut append = self.connection.prepare_cached(sql!("jobs/insert_waiting_range"))?;
+        let mut append = self.connection.prepare_cached(INSERT_WAITING_RANGE)?;
         append.execute([first, last])?;
         Ok(())
     }

@@ -9,6 +9,10 @@ use crate::error::RequestError;
 use crate::row::{self};
 use crate::store::SqliteStore;
 
+/// When a lease ends, and whether its job is to be cancelled, if the lease is still the current
+/// one.
+const FIND_LEASE_END: &str = "SELECT cancelling, until FROM tidemill_running WHERE seq = ?1 AND token = ?2";
+
 /// An extension by less than this fraction of the lease's length is not written.
 const MIN_EXTENSION_DIVISOR: u32 = 10;
 
@@ -38,7 +42,7 @@ pub(crate) async fn extend(store: &SqliteStore, extend: ExtendParams<'_>) -> Res
 /// None if it must be extended.
 fn check_one(tx: &Tx<'_>, token: Token, late_enough: i64) -> Result<Option<Extended>, RequestError> {
     let (claim, seq) = row::claim_and_seq(token);
-    let mut read = tx.connection.prepare_cached(sql!("jobs/lease_end"))?;
+    let mut read = tx.connection.prepare_cached(FIND_LEASE_END)?;
     let found = read.query_row([seq, claim], |row| Ok((row.get::<_, bool>(0)?, row.get::<_, i64>(1)?)));
     Ok(match found.optional()? {
         None => Some(Extended::Lost),

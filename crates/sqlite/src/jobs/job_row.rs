@@ -10,6 +10,16 @@ use crate::connection::Tx;
 use crate::error::RequestError;
 use crate::{chains, row};
 
+/// One job by the id of its chain, whatever its state.
+const FIND_JOB: &str = "
+    SELECT j.seq, j.queue, q.name, q.delivery, j.job, j.due, j.died, r.until, r.worker,
+        r.cancelling, b.open, j.body
+    FROM tidemill_jobs j
+    LEFT JOIN tidemill_running r ON r.seq = j.seq
+    LEFT JOIN tidemill_blocked b ON b.seq = j.seq
+    LEFT JOIN tidemill_queues q ON q.id = j.queue
+    WHERE j.id = ?1";
+
 /// A job as it is in the database.
 #[derive(Debug)]
 pub(crate) struct JobRow {
@@ -36,7 +46,7 @@ pub(crate) enum JobRowState {
 
 /// The current job of the chain of `job`.
 pub(crate) fn find(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobRow>, RequestError> {
-    let mut find = tx.connection.prepare_cached(sql!("jobs/find"))?;
+    let mut find = tx.connection.prepare_cached(FIND_JOB)?;
     let mut rows = find.query([job.chain().as_str()])?;
     rows.next()?.map(JobRow::from_row).transpose()
 }

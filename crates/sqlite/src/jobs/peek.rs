@@ -9,6 +9,10 @@ use crate::error::RequestError;
 use crate::queues::queue_row;
 use crate::store::SqliteStore;
 
+/// Whether a queue has a job to claim. It only reads, so that a spurious wake-up takes no write
+/// lock.
+const IS_READY: &str = "SELECT EXISTS (SELECT 1 FROM tidemill_waiting WHERE queue = ?1 AND due <= ?2)";
+
 /// What a queue has to claim.
 pub(super) enum QueuePeek {
     /// A job is ready.
@@ -20,7 +24,7 @@ pub(super) enum QueuePeek {
 impl QueuePeek {
     /// Peeks at the queue with this number.
     pub(super) fn new(tx: &Tx<'_>, queue: i64) -> Result<Self, RequestError> {
-        let mut ready = tx.connection.prepare_cached(sql!("jobs/is_ready"))?;
+        let mut ready = tx.connection.prepare_cached(IS_READY)?;
         let is_ready = ready.query_row([queue, tx.now.0], |row| row.get(0))?;
         if is_ready { Ok(Self::Ready) } else { Self::next_scheduled(tx, queue) }
     }

@@ -10,6 +10,10 @@ use crate::error::RequestError;
 use crate::queues::queue_row;
 use crate::store::SqliteStore;
 
+/// Running jobs of an at-most-once queue whose lease has expired. No worker will settle them.
+const LIST_EXPIRED_AT_MOST_ONCE: &str =
+    "SELECT seq FROM tidemill_running WHERE queue = ?1 AND until <= ?2 LIMIT ?3";
+
 /// The most rows of each kind that one call deletes.
 const MAX_PRUNED: i64 = 1_000;
 
@@ -34,7 +38,7 @@ fn prune_all(tx: &mut Tx<'_>, queues: &[Queue]) -> Result<Pruned, RequestError> 
 /// Deletes the jobs of an at-most-once queue whose lease has expired.
 fn delete_expired(tx: &mut Tx<'_>, queue: &Queue) -> Result<u64, RequestError> {
     let Some(row) = queue_row::find(tx.connection, queue)? else { return Ok(0) };
-    let mut expired = tx.connection.prepare_cached(sql!("jobs/list_expired_at_most_once"))?;
+    let mut expired = tx.connection.prepare_cached(LIST_EXPIRED_AT_MOST_ONCE)?;
     let jobs = expired.query_map([row.number, tx.now.0, MAX_PRUNED], |row| row.get(0))?;
     let jobs: Vec<i64> = jobs.collect::<Result<_, _>>()?;
     jobs.iter().try_for_each(|seq| delete_running(tx, *seq))?;

@@ -8,11 +8,25 @@ use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Lease};
 
 use super::detached_job::DetachedJob;
+use crate::chains::IS_AWAITED;
 use crate::connection::{Cost, Tx};
 use crate::error::RequestError;
 use crate::row;
 use crate::runs::PendingTasks;
 use crate::store::SqliteStore;
+
+/// How many jobs of a range are still leased by one claim.
+const COUNT_HELD_LEASES: &str =
+    "SELECT count(*) FROM tidemill_running WHERE seq BETWEEN ?1 AND ?2 AND token = ?3";
+
+/// Deletes a range of leases of one claim, which were just checked to be current.
+const DELETE_LEASE_RANGE: &str = "DELETE FROM tidemill_running WHERE seq BETWEEN ?1 AND ?2";
+
+/// Deletes a range of jobs whose leases were just deleted.
+const DELETE_JOB_RANGE: &str = "DELETE FROM tidemill_jobs WHERE seq BETWEEN ?1 AND ?2";
+
+/// Whether a running job is to be cancelled. Then it is not put back.
+const IS_CANCELLING: &str = "SELECT cancelling FROM tidemill_running WHERE seq = ?1";
 
 pub(crate) async fn settle(store: &SqliteStore, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
     settle_all(store, settlements, Fence::Current).await
@@ -33,7 +47,7 @@ pub(crate) fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Ver
 /// Whether a lease is the current one of its job.
 pub(crate) fn is_current(tx: &Tx<'_>, lease: &Lease) -> Result<bool, RequestError> {
     let (claim, seq) = row::claim_and_seq(lease.token);
-    let mut held = tx.connection.prepare_cached(sql!("jobs/count_held"))?;
+    let mut held = tx.connection.prepare_cached(COUNT_HELD_LEASES)?;
     Ok(held.query_row([seq, seq, claim], |row| row.get::<_, i64>(0))? == 1)
 }
 
@@ -139,7 +153,7 @@ impl<'c> Settler<'c> {
         };
         let delete_lease = connection.prepare_cached(delete_lease)?;
         let delete_job = connection.prepare_cached(sql!("jobs/delete"))?;
-        let is_awaited = connection.prepare_cached(sql!("chains/is_awaited"))?;
+        let is_awaited = connection.prepare_cached(IS_AWAITED)?;
         Ok(Self { connection, fence, delete_lease, delete_job, is_awaited, tasks: PendingTasks::default() })
     }
 
@@ -154,13 +168,13 @@ impl<'c> Settler<'c> {
             return Ok(false);
         }
         let connection = self.connection;
-        connection.prepare_cached(sql!("jobs/settle_range"))?.execute([first, last])?;
-        connection.prepare_cached(sql!("jobs/delete_range"))?.execute([first, last])?;
+        connection.prepare_cached(DELETE_LEASE_RANGE)?.execute([first, last])?;
+        connection.prepare_cached(DELETE_JOB_RANGE)?.execute([first, last])?;
         Ok(true)
     }
 
     fn count_held(&self, claim: i64, first: i64, last: i64) -> Result<i64, RequestError> {
-        let mut held = self.connection.prepare_cached(sql!("jobs/count_held"))?;
+        let mut held = self.connection.prepare_cached(COUNT_HELD_LEASES)?;
         Ok(held.query_row([first, last, claim], |row| row.get(0))?)
     }
 
@@ -183,7 +197,7 @@ impl<'c> Settler<'c> {
     }
 
     fn is_cancelling(&self, seq: i64) -> Result<bool, RequestError> {
-        let mut read = self.connection.prepare_cached(sql!("jobs/is_cancelling"))?;
+        let mut read = self.connection.prepare_cached(IS_CANCELLING)?;
         Ok(read.query_row([seq], |row| row.get(0)).optional()?.unwrap_or(false))
     }
 

@@ -8,6 +8,13 @@ use crate::connection::Tx;
 use crate::error::RequestError;
 use crate::queues::NumberedQueue;
 
+/// Inserts a job into `waiting`.
+const INSERT_WAITING: &str = "INSERT INTO tidemill_waiting (queue, due, seq) VALUES (?1, ?2, ?3)";
+
+/// When the next scheduled job of a queue is due: the first key after now.
+const NEXT_DUE_JOB: &str =
+    "SELECT due FROM tidemill_waiting WHERE queue = ?1 AND due > ?2 ORDER BY due LIMIT 1";
+
 /// Inserts a job into `waiting` and wakes the waiters of its queue.
 pub(crate) fn insert_and_announce(
     tx: &mut Tx<'_>,
@@ -38,13 +45,13 @@ pub(super) fn announce_if_sooner(
 
 /// Inserts a job into `waiting`.
 pub(super) fn insert(tx: &Tx<'_>, queue: i64, due: Timestamp, seq: i64) -> Result<(), RequestError> {
-    let mut insert = tx.connection.prepare_cached(sql!("jobs/insert_waiting"))?;
+    let mut insert = tx.connection.prepare_cached(INSERT_WAITING)?;
     insert.execute([queue, due.0, seq])?;
     Ok(())
 }
 
 /// When the queue's next scheduled job is due.
 pub(super) fn next_due(tx: &Tx<'_>, queue: i64) -> Result<Option<Timestamp>, RequestError> {
-    let mut next = tx.connection.prepare_cached(sql!("jobs/next_due"))?;
+    let mut next = tx.connection.prepare_cached(NEXT_DUE_JOB)?;
     Ok(next.query_row([queue, tx.now.0], |row| row.get(0).map(Timestamp)).optional()?)
 }

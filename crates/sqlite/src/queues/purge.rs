@@ -14,6 +14,16 @@ use crate::runs::{self, PendingTasks};
 use crate::store::SqliteStore;
 use crate::{chains, row};
 
+/// The newest job. A purge stops here, so that it ends however many jobs are added meanwhile.
+const FIND_NEWEST_JOB: &str = "SELECT coalesce(max(seq), 0) FROM tidemill_jobs";
+
+/// Deletes a bounded number of a queue's blocked jobs.
+const PURGE_BLOCKED: &str = "
+    DELETE FROM tidemill_jobs
+    WHERE seq IN (SELECT seq FROM tidemill_blocked WHERE queue = ?1 AND seq <= ?2 ORDER BY seq
+        LIMIT ?3)
+    RETURNING seq, id, due";
+
 /// How many jobs one transaction of a purge reads. Other requests run in between.
 const MAX_BATCH_JOBS: usize = 4_000;
 
@@ -38,7 +48,7 @@ struct PurgeRange {
 
 fn range(connection: &Connection, queue: &Queue) -> Result<Option<PurgeRange>, RequestError> {
     let Some(row) = find(connection, queue)? else { return Ok(None) };
-    let mut last = connection.prepare_cached(sql!("queues/find_newest_job"))?;
+    let mut last = connection.prepare_cached(FIND_NEWEST_JOB)?;
     Ok(Some(PurgeRange { queue_number: row.number, last: last.query_row([], |row| row.get(0))? }))
 }
 
@@ -57,7 +67,7 @@ async fn purge_blocked(store: &SqliteStore, range: PurgeRange) -> Result<u64, Er
 
 fn remove_blocked(tx: &mut Tx<'_>, range: PurgeRange) -> Result<usize, RequestError> {
     let mut removed = Vec::new();
-    let mut purge = tx.connection.prepare_cached(sql!("queues/purge_blocked"))?;
+    let mut purge = tx.connection.prepare_cached(PURGE_BLOCKED)?;
     let mut rows = purge.query([range.queue_number, range.last, MAX_BATCH_JOBS as i64])?;
     while let Some(row) = rows.next()? {
         let seq = row.get(0)?;

@@ -12,6 +12,32 @@ use crate::connection::{Tx, in_savepoint};
 use crate::error::RequestError;
 use crate::row;
 
+/// Sets an alarm. It replaces one with the same number.
+const SET_ALARM: &str =
+    "INSERT OR REPLACE INTO tidemill_alarms (run, seq, due, alarm) VALUES (?1, ?2, ?3, ?4)";
+
+/// Deletes an alarm, if it exists.
+const DELETE_ALARM: &str = "DELETE FROM tidemill_alarms WHERE run = ?1 AND seq = ?2";
+
+/// Deletes all alarms of a run.
+pub(super) const DELETE_ALARMS: &str = "DELETE FROM tidemill_alarms WHERE run = ?1";
+
+/// When the next alarm of any run is due.
+const NEXT_DUE_ALARM: &str = "SELECT due FROM tidemill_alarms WHERE due IS NOT NULL ORDER BY due LIMIT 1";
+
+/// The queue of a run's tasks.
+const FIND_RUN_QUEUE: &str = "
+    SELECT q.name, q.delivery FROM tidemill_runs r CROSS JOIN tidemill_queues q ON q.id = r.queue
+        WHERE r.number = ?1";
+
+/// A bounded number of due alarms, the oldest first.
+const LIST_DUE_ALARMS: &str =
+    "SELECT run, seq, alarm FROM tidemill_alarms WHERE due <= ?1 ORDER BY due, run, seq LIMIT ?2";
+
+/// Clears the due time of an alarm that cannot be parsed. The row stays for an operator to
+/// inspect.
+const SET_ALARM_ASIDE: &str = "UPDATE tidemill_alarms SET due = NULL WHERE run = ?1 AND seq = ?2";
+
 /// When an alarm fires. A past time stays as it is, so that the alarm fires before alarms that were
 /// due later.
 pub(super) fn due_at(due: store::Due, now: Timestamp) -> Timestamp {
@@ -30,25 +56,25 @@ pub(super) fn set(
     due: Timestamp,
     alarm: RunTimer,
 ) -> Result<(), RequestError> {
-    let mut set = tx.connection.prepare_cached(sql!("alarms/set"))?;
+    let mut set = tx.connection.prepare_cached(SET_ALARM)?;
     set.execute(params![run, seq.cast_signed(), due.0, alarm.code()])?;
     Ok(())
 }
 
 pub(super) fn drop_one(tx: &Tx<'_>, run: i64, seq: u64) -> Result<(), RequestError> {
-    let mut drop = tx.connection.prepare_cached(sql!("alarms/delete"))?;
+    let mut drop = tx.connection.prepare_cached(DELETE_ALARM)?;
     drop.execute([run, seq.cast_signed()])?;
     Ok(())
 }
 
 pub(super) fn drop_all(tx: &Tx<'_>, run: i64) -> Result<(), RequestError> {
-    tx.connection.prepare_cached(sql!("alarms/delete_all"))?.execute([run])?;
+    tx.connection.prepare_cached(DELETE_ALARMS)?.execute([run])?;
     Ok(())
 }
 
 /// When the next alarm of any run is due.
 pub(crate) fn next_alarm(tx: &Tx<'_>) -> Result<Option<Timestamp>, RequestError> {
-    let mut next = tx.connection.prepare_cached(sql!("alarms/next_due"))?;
+    let mut next = tx.connection.prepare_cached(NEXT_DUE_ALARM)?;
     Ok(next.query_row([], |row| row.get(0).map(Timestamp)).optional()?)
 }
 
@@ -61,7 +87,7 @@ pub(super) fn announce_if_sooner(
     if set.is_none() || next_alarm(tx)? != set {
         return Ok(());
     }
-    let mut find_queue = tx.connection.prepare_cached(sql!("runs/find_queue"))?;
+    let mut find_queue = tx.connection.prepare_cached(FIND_RUN_QUEUE)?;
     let mut rows = find_queue.query([run])?;
     if let Some(row) = rows.next()? {
         tx.wakes.add(Wake::DueEarlier(row::queue(row, 0)?));
@@ -93,7 +119,7 @@ struct DueAlarm {
 }
 
 fn list_due(tx: &Tx<'_>, limit: usize) -> Result<Vec<DueAlarm>, RequestError> {
-    let mut list = tx.connection.prepare_cached(sql!("alarms/list_due"))?;
+    let mut list = tx.connection.prepare_cached(LIST_DUE_ALARMS)?;
     let read =
         |row: &rusqlite::Row<'_>| Ok(DueAlarm { run: row.get(0)?, seq: row.get(1)?, letter: row.get(2)? });
     let due = list.query_map(params![tx.now.0, i64::try_from(limit).unwrap_or(i64::MAX)], read)?;
@@ -102,7 +128,7 @@ fn list_due(tx: &Tx<'_>, limit: usize) -> Result<Vec<DueAlarm>, RequestError> {
 
 /// Clears the due time of an alarm that cannot fire. The row stays for an operator to inspect.
 fn set_aside(tx: &Tx<'_>, due: &DueAlarm) -> Result<(), RequestError> {
-    let mut aside = tx.connection.prepare_cached(sql!("alarms/set_aside"))?;
+    let mut aside = tx.connection.prepare_cached(SET_ALARM_ASIDE)?;
     aside.execute([due.run, due.seq])?;
     Ok(())
 }

@@ -12,6 +12,11 @@ use super::task::PendingTasks;
 use crate::connection::Tx;
 use crate::error::RequestError;
 
+/// Stores the end of a run.
+const CLOSE_RUN: &str = "
+    UPDATE tidemill_runs SET status = ?2, closed = ?3, expires = ?4, output = ?5, error = ?6
+        WHERE number = ?1";
+
 /// Ends a run, wakes the waiters for its end, and notifies its parent.
 pub(super) fn close(
     tx: &mut Tx<'_>,
@@ -22,7 +27,7 @@ pub(super) fn close(
 ) -> Result<(), RequestError> {
     alarms::drop_all(tx, run.number)?;
     let expires = tx.now.0.saturating_add(run.keep);
-    let mut end = tx.connection.prepare_cached(sql!("runs/close"))?;
+    let mut end = tx.connection.prepare_cached(CLOSE_RUN)?;
     let (status, output) = (close.status.as_str(), &close.output[..]);
     end.execute(params![run.number, status, tx.now.0, expires, output, close.error])?;
     if let Some(notice) = &close.notify_parent {

@@ -18,6 +18,23 @@ use crate::connection::{Cost, Tx};
 use crate::error::RequestError;
 use crate::store::SqliteStore;
 
+/// Whether an event with this id was delivered before.
+const DELIVERY_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM tidemill_run_seen WHERE run = ?1 AND id = ?2)";
+
+/// Stores the id of a delivered event.
+const INSERT_DELIVERY: &str = "INSERT INTO tidemill_run_seen (run, id, at) VALUES (?1, ?2, ?3)";
+
+/// Whether a run has delivery ids older than a time. Checked before the more expensive delete.
+const OLD_DELIVERIES_EXIST: &str =
+    "SELECT EXISTS (SELECT 1 FROM tidemill_run_seen WHERE run = ?1 AND at < ?2)";
+
+/// Deletes the delivery ids older than a time, except the latest ?3.
+const DELETE_OLD_DELIVERIES: &str = "
+    DELETE FROM tidemill_run_seen
+    WHERE run = ?1 AND at < ?2 AND (at, id) <= (
+        SELECT at, id FROM tidemill_run_seen WHERE run = ?1 ORDER BY at DESC, id DESC
+        LIMIT 1 OFFSET ?3)";
+
 pub(crate) async fn deliver(store: &SqliteStore, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
     if deliveries.is_empty() {
         return Ok(Vec::new());
@@ -75,13 +92,13 @@ pub(crate) fn notify_removed(
 
 fn is_delivered(tx: &Tx<'_>, run: &RunRow, delivery: &Delivery) -> Result<bool, RequestError> {
     let Some(id) = &delivery.id else { return Ok(false) };
-    let mut exists = tx.connection.prepare_cached(sql!("runs/delivery_exists"))?;
+    let mut exists = tx.connection.prepare_cached(DELIVERY_EXISTS)?;
     Ok(exists.query_row(params![run.number, id], |row| row.get(0))?)
 }
 
 fn insert_delivery(tx: &Tx<'_>, run: &RunRow, delivery: &Delivery) -> Result<(), RequestError> {
     let Some(id) = &delivery.id else { return Ok(()) };
-    let mut insert = tx.connection.prepare_cached(sql!("runs/insert_delivery"))?;
+    let mut insert = tx.connection.prepare_cached(INSERT_DELIVERY)?;
     insert.execute(params![run.number, id, tx.now.0])?;
     Ok(())
 }
@@ -89,9 +106,9 @@ fn insert_delivery(tx: &Tx<'_>, run: &RunRow, delivery: &Delivery) -> Result<(),
 /// Deletes the ids of deliveries that are older than `seen_for`, except the latest ones.
 pub(super) fn delete_old_deliveries(tx: &Tx<'_>, run: i64, seen_for: Duration) -> Result<(), RequestError> {
     let before = tx.now.0.saturating_sub(millis(seen_for));
-    let mut exists = tx.connection.prepare_cached(sql!("runs/old_deliveries_exist"))?;
+    let mut exists = tx.connection.prepare_cached(OLD_DELIVERIES_EXIST)?;
     if exists.query_row([run, before], |row| row.get(0))? {
-        let mut delete = tx.connection.prepare_cached(sql!("runs/delete_old_deliveries"))?;
+        let mut delete = tx.connection.prepare_cached(DELETE_OLD_DELIVERIES)?;
         delete.execute([run, before, MAX_REMEMBERED_DELIVERIES as i64])?;
     }
     Ok(())

@@ -14,6 +14,11 @@ use crate::connection::Tx;
 use crate::error::RequestError;
 use crate::jobs::{cancel_for_run, insert_all, insert_record};
 
+/// Sets a search attribute of a run.
+const SET_ATTRIBUTE: &str = "
+    INSERT OR REPLACE INTO tidemill_run_attributes (run, name, value, started)
+    SELECT number, ?2, ?3, started FROM tidemill_runs WHERE number = ?1";
+
 /// Applies the effects of a commit of the run with the number `run`, in order.
 pub(super) fn apply(tx: &mut Tx<'_>, run: i64, effects: &[Effect]) -> Result<(), RequestError> {
     let mut first_alarm = None;
@@ -77,7 +82,7 @@ pub(super) fn set_attributes(
     run: i64,
     attributes: &BTreeMap<Topic, Json>,
 ) -> Result<(), RequestError> {
-    let mut set = tx.connection.prepare_cached(sql!("runs/set_attribute"))?;
+    let mut set = tx.connection.prepare_cached(SET_ATTRIBUTE)?;
     for (name, value) in attributes {
         set.execute(params![run, name.as_str(), value.as_str()])?;
     }

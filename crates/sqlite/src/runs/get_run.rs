@@ -12,10 +12,16 @@ use crate::error::RequestError;
 use crate::row;
 use crate::store::SqliteStore;
 
+/// The number of a run.
+const FIND_RUN_NUMBER: &str = "SELECT number FROM tidemill_runs WHERE id = ?1";
+
+/// The search attributes of a run.
+const LIST_ATTRIBUTES: &str = "SELECT name, value FROM tidemill_run_attributes WHERE run = ?1";
+
 pub(crate) async fn get_run(store: &SqliteStore, run: &RunId) -> Result<Option<RunInfo>, Error> {
     let run = run.clone();
     let read = move |tx: &mut Tx<'_>| {
-        let mut number = tx.connection.prepare_cached(sql!("runs/find_number"))?;
+        let mut number = tx.connection.prepare_cached(FIND_RUN_NUMBER)?;
         let number = number.query_row([run.as_str()], |row| row.get(0)).optional()?;
         number.map_or(Ok(None), |number| read_info(tx, number))
     };
@@ -58,7 +64,7 @@ fn parent(row: &Row<'_>) -> Result<Option<ParentRef>, RequestError> {
 }
 
 fn attributes(tx: &Tx<'_>, number: i64) -> Result<BTreeMap<Topic, Json>, RequestError> {
-    let mut list = tx.connection.prepare_cached(sql!("runs/list_attributes"))?;
+    let mut list = tx.connection.prepare_cached(LIST_ATTRIBUTES)?;
     let mut rows = list.query([number])?;
     let mut attributes = BTreeMap::new();
     while let Some(row) = rows.next()? {

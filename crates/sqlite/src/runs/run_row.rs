@@ -10,6 +10,21 @@ use crate::connection::Tx;
 use crate::error::RequestError;
 use crate::row;
 
+/// The columns that a verb needs before it changes a run. The write lock is held, so they stay
+/// valid.
+const FIND_RUN: &str = "
+    SELECT number, status, cursor, length, keep, expires, last_commit FROM tidemill_runs
+        WHERE id = ?1";
+
+/// The columns that an alarm needs of its run.
+const FIND_RUN_BY_NUMBER: &str = "
+    SELECT number, status, cursor, length, keep, expires, last_commit FROM tidemill_runs
+        WHERE number = ?1";
+
+/// Stores the cursor, the journal length and the last commit of a run.
+const SAVE_RUN: &str =
+    "UPDATE tidemill_runs SET cursor = ?2, length = ?3, last_commit = ?4 WHERE number = ?1";
+
 /// The current state of a run.
 #[derive(Debug)]
 pub(super) struct RunRow {
@@ -29,14 +44,14 @@ pub(super) struct RunRow {
 
 /// The run with this id, open or closed.
 pub(super) fn find(tx: &Tx<'_>, run: &RunId) -> Result<Option<RunRow>, RequestError> {
-    let mut find = tx.connection.prepare_cached(sql!("runs/find"))?;
+    let mut find = tx.connection.prepare_cached(FIND_RUN)?;
     let mut rows = find.query([run.as_str()])?;
     rows.next()?.map(RunRow::from_row).transpose()
 }
 
 /// The run with this number.
 pub(super) fn find_by_number(tx: &Tx<'_>, number: i64) -> Result<Option<RunRow>, RequestError> {
-    let mut find = tx.connection.prepare_cached(sql!("runs/find_by_number"))?;
+    let mut find = tx.connection.prepare_cached(FIND_RUN_BY_NUMBER)?;
     let mut rows = find.query([number])?;
     rows.next()?.map(RunRow::from_row).transpose()
 }
@@ -77,7 +92,7 @@ impl RunRow {
 
     /// Writes its cursor, its last commit and the length of its journal.
     pub(super) fn save(&self, tx: &Tx<'_>) -> Result<(), RequestError> {
-        let mut save = tx.connection.prepare_cached(sql!("runs/save"))?;
+        let mut save = tx.connection.prepare_cached(SAVE_RUN)?;
         let (cursor, length) = (self.cursor.cast_signed(), self.length.cast_signed());
         let commit = self.last_commit.map(|id| id.number().cast_signed());
         save.execute(params![self.number, cursor, length, commit])?;

@@ -17,6 +17,14 @@ use crate::error::RequestError;
 use crate::queues::{NumberedQueue, queue_row};
 use crate::store::SqliteStore;
 
+/// The run that holds a key.
+const FIND_RUN_BY_KEY: &str = "
+    SELECT r.id FROM tidemill_run_keys k CROSS JOIN tidemill_runs r ON r.number = k.run
+        WHERE k.workflow = ?1 AND k.key = ?2";
+
+/// Assigns a key to a run.
+const SET_RUN_KEY: &str = "INSERT OR REPLACE INTO tidemill_run_keys (workflow, key, run) VALUES (?1, ?2, ?3)";
+
 pub(crate) async fn start_run(store: &SqliteStore, run: &StartRunParams) -> Result<StartRunResult, Error> {
     let run = run.clone();
     let rows = 4 + run.journal.len() + run.effects.len() + run.attributes.len();
@@ -55,7 +63,7 @@ fn conflict(
     workflow: &WorkflowName,
     key: &RunKey,
 ) -> Result<Option<StartRunResult>, RequestError> {
-    let mut find = tx.connection.prepare_cached(sql!("runs/find_by_key"))?;
+    let mut find = tx.connection.prepare_cached(FIND_RUN_BY_KEY)?;
     let holder = find.query_row(params![workflow.as_str(), key.key], |row| row.get::<_, String>(0));
     let Some(holder) = holder.optional()?.map(|id| RunId::new(&id)).transpose()? else { return Ok(None) };
     let Some(IsOpen(open)) = find_unexpired(tx, &holder)? else { return Ok(None) };
@@ -88,7 +96,7 @@ fn create(tx: &mut Tx<'_>, run: &StartRunParams) -> Result<(), RequestError> {
         journal::append(tx, number, position, written)?;
     }
     if let Some(RunKey { key, .. }) = &run.key {
-        let mut set_key = tx.connection.prepare_cached(sql!("runs/set_key"))?;
+        let mut set_key = tx.connection.prepare_cached(SET_RUN_KEY)?;
         set_key.execute(params![run.workflow.as_str(), key, number])?;
     }
     effects::set_attributes(tx, number, &run.attributes)?;

@@ -15,6 +15,13 @@ use crate::jobs::insert_and_announce;
 use crate::queues::NumberedQueue;
 use crate::row;
 
+/// An open run without a task, so without a job that has the task's id, whatever its state.
+const FIND_IDLE_RUN: &str = "
+    SELECT r.id, r.queue, q.name, q.delivery, r.cursor, r.head, r.last_commit
+    FROM tidemill_runs r CROSS JOIN tidemill_queues q ON q.id = r.queue
+    WHERE r.number = ?1 AND r.status = 'running' AND NOT EXISTS (SELECT 1 FROM tidemill_jobs j
+        WHERE j.id = r.id || '!task')";
+
 /// The numbers of runs that may need a task. The tasks are created after everything else of a
 /// request, so that one task carries all new events.
 #[derive(Debug, Default)]
@@ -55,7 +62,7 @@ fn create_if_needed(tx: &mut Tx<'_>, run: i64) -> Result<(), RequestError> {
 }
 
 fn find_idle(tx: &Tx<'_>, run: i64) -> Result<Option<IdleRun>, RequestError> {
-    let mut find = tx.connection.prepare_cached(sql!("runs/find_idle"))?;
+    let mut find = tx.connection.prepare_cached(FIND_IDLE_RUN)?;
     let mut rows = find.query([run])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let run = RunId::new(row.get_ref(0)?.as_str()?)?;

@@ -1,2 +1,0 @@
--- Deletes all alarms of a run.
-DELETE FROM tidemill_alarms WHERE run = ?1

@@ -1,2 +1,0 @@
--- How many leases have expired.
-SELECT count(*) FROM tidemill_running WHERE until <= ?1

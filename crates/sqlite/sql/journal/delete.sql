@@ -1,2 +1,0 @@
--- Deletes a journal.
-DELETE FROM tidemill_journal WHERE run = ?1

@@ -1,2 +1,0 @@
--- The endpoint and the offer of a worker.
-SELECT endpoint, offer FROM tidemill_members WHERE id = ?1

@@ -1,2 +1,0 @@
--- Inserts a queue.
-INSERT INTO tidemill_queues (name, delivery) VALUES (?1, ?2) RETURNING id

@@ -1,2 +1,0 @@
--- Deletes the record of a chain.
-DELETE FROM tidemill_records WHERE job = ?1

@@ -1,2 +1,0 @@
--- Deletes a run.
-DELETE FROM tidemill_runs WHERE number = ?1

@@ -1,2 +1,0 @@
--- Stores the schema version of the file.
-UPDATE tidemill_schema SET version = ?1

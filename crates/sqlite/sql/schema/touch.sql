@@ -1,2 +1,0 @@
--- A write that changes nothing.
-UPDATE tidemill_schema SET version = version

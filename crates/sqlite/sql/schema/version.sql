@@ -1,2 +1,0 @@
--- The schema version of the file.
-SELECT version FROM tidemill_schema

@@ -1,2 +1,0 @@
--- Deletes the sessions of a worker.
-DELETE FROM tidemill_sessions WHERE member = ?1

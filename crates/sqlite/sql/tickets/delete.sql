@@ -1,2 +1,0 @@
--- Removes a session from its line.
-DELETE FROM tidemill_tickets WHERE session = ?1
