@@ -1,46 +1,14 @@
-//! How a bus dispatches wake-ups of its own process and of others.
+//! How a bus dispatches wake-ups in its own process, and what it leaves to other processes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tidemill_core::wake::Wake;
-use tidemill_core::wake::{Bus, Subscribers};
-use tidemill_core::wake::{ForeignJobs, Hint, Message, MessageStream, SendTiming, Subject, Transport};
-use tidemill_core::wake::{PollInterval, Polled};
-use tidemill_core::{Clock, Queue, QueueName, Timestamp};
-
-/// A transport in memory, with one hint that has a number of shares.
-#[derive(Debug, Default)]
-struct MemoryTransport {
-    told: Mutex<Vec<Wake>>,
-    listeners: Subscribers<Message>,
-    shares: AtomicUsize,
-}
-
-#[async_trait]
-impl Transport for MemoryTransport {
-    fn publish(&self, wake: Wake) -> SendTiming {
-        self.told.lock().unwrap().push(wake);
-        SendTiming::Now
-    }
-
-    async fn flush(&self) {}
-
-    fn subscribe(&self, _: Subject) -> MessageStream {
-        Box::pin(self.listeners.subscribe())
-    }
-
-    async fn take_hint(&self, _: &Hint) -> bool {
-        self.shares.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |shares| shares.checked_sub(1)).is_ok()
-    }
-}
+use tidemill_core::wake::{Bus, Pending, PollInterval, Polled, Wake};
+use tidemill_core::{Clock, JobId, Queue, QueueName, Timestamp};
 
 #[derive(Debug)]
 struct NoTime;
@@ -59,143 +27,101 @@ fn queue(name: &str) -> Queue {
     Queue::at_least_once(QueueName::new(name).unwrap())
 }
 
-/// A bus with waiting claims for each of these queues, and the number of their polls.
-struct World {
-    transport: Arc<MemoryTransport>,
-    bus: Arc<Bus>,
-    polls: Arc<AtomicUsize>,
-    tasks: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+fn end(id: &str) -> Wake {
+    Wake::Finished(JobId::new(id).unwrap())
 }
 
-impl World {
-    fn new(waiting: &[(&str, usize)]) -> Self {
-        let transport = Arc::new(MemoryTransport::default());
-        let bus = Arc::new(Bus::new(PollInterval::NEVER, Some(transport.clone())));
-        let world =
-            Self { transport, bus: bus.clone(), polls: Arc::default(), tasks: FuturesUnordered::new() };
-        world.tasks.push(Box::pin(async move { bus.run_transport(&NoTime).await }));
-        for (name, count) in waiting {
-            for _ in 0..*count {
-                world.tasks.push(Box::pin(wait(world.bus.clone(), queue(name), world.polls.clone())));
-            }
-        }
-        world
-    }
-
-    /// Runs all tasks and returns how many polls they made.
-    fn polls(&mut self) -> usize {
-        // One poll of all tasks lets each make a step or two, and nothing here takes many.
-        for _ in 0..100 {
-            assert!(self.tasks.next().now_or_never().is_none(), "no task here ever ends");
-        }
-        self.polls.swap(0, Ordering::SeqCst)
-    }
-
-    fn receive(&mut self, type_name: &str, hint: Option<&str>, shares: usize) -> usize {
-        self.transport.shares.store(shares, Ordering::SeqCst);
-        let hint = hint.map(|hint| hint.parse().unwrap());
-        let scheduled = ForeignJobs { type_name: type_name.into(), hint };
-        self.transport.listeners.publish(&Message::ForeignJobs(scheduled));
-        self.polls()
-    }
-
-    fn shares(&self) -> usize {
-        self.transport.shares.load(Ordering::SeqCst)
-    }
+fn bus() -> Arc<Bus> {
+    Arc::new(Bus::with_transport(PollInterval::NEVER, Arc::new(NoTime)))
 }
 
-/// Polls whenever it is notified, and never finds anything.
-async fn wait(bus: Arc<Bus>, queue: Queue, polls: Arc<AtomicUsize>) {
+/// What a transport would send now.
+fn sent(outgoing: &Pending) -> Vec<Wake> {
+    let batch = outgoing.next_batch(std::future::ready(())).now_or_never();
+    batch.map_or_else(Vec::new, |batch| {
+        outgoing.sent(&batch);
+        batch.wakes
+    })
+}
+
+/// A claim that has seen an empty queue and waits.
+async fn wait(bus: &Bus, queue: &Queue) {
     loop {
-        let permit = bus.wait_queues().poll_permit(&queue, &NoTime).await;
-        polls.fetch_add(1, Ordering::SeqCst);
+        let permit = bus.wait_queues().poll_permit(queue, &NoTime).await;
         permit.finish(Ok(Polled::default())).unwrap();
     }
 }
 
-/// Polls when it is notified, and does not return from it.
-async fn poll_forever(bus: Arc<Bus>, queue: Queue) {
-    let _turn = bus.wait_queues().poll_permit(&queue, &NoTime).await;
-    std::future::pending().await
-}
-
-const FOREIGN: Option<&str> = Some("550e8400-e29b-41d4-a716-446655440000");
-
 #[test]
 fn others_are_told_only_of_the_jobs_that_nobody_here_was_called_for() {
-    let mut world = World::new(&[("mail", 3)]);
-    world.polls();
+    let (bus, mail) = (bus(), queue("mail"));
+    let outgoing = bus.outgoing().unwrap();
+    let mut claims: Vec<_> = (0..3).map(|_| Box::pin(wait(&bus, &mail))).collect();
+    let mut run =
+        || (0..4).for_each(|_| claims.iter_mut().for_each(|claim| assert!(claim.now_or_never().is_none())));
+    run();
     for (jobs, rest) in [(2, None), (5, Some(2))] {
-        world.bus.publish(Wake::Queue { queue: queue("mail"), jobs });
-        let told = std::mem::take(&mut *world.transport.told.lock().unwrap());
-        assert_eq!(told, Vec::from_iter(rest.map(|jobs| Wake::Queue { queue: queue("mail"), jobs })));
-        world.polls();
+        bus.publish(Wake::Queue { queue: mail.clone(), jobs });
+        assert_eq!(
+            sent(outgoing),
+            Vec::from_iter(rest.map(|jobs| Wake::Queue { queue: mail.clone(), jobs }))
+        );
+        run();
     }
-    world.bus.publish(Wake::all_waiters(queue("mail")));
-    assert_eq!(*world.transport.told.lock().unwrap(), [Wake::all_waiters(queue("mail"))]);
+    bus.publish(Wake::all_waiters(mail.clone()));
+    assert_eq!(sent(outgoing), [Wake::all_waiters(mail.clone())]);
 }
 
 #[test]
-fn a_share_of_the_hint_is_taken_for_everyone_who_is_called() {
-    let mut world = World::new(&[("mail", 5), ("other", 5)]);
-    world.polls();
-    assert_eq!(world.receive("mail", FOREIGN, 3), 3);
-    assert_eq!(world.shares(), 0);
-    assert_eq!(world.receive("mail", FOREIGN, 0), 0);
+fn everybody_hears_what_is_told_while_they_listen() {
+    let bus = bus();
+    bus.publish(end("a"));
+    let (mut one, other) = (bus.subscribe(), bus.subscribe());
+    bus.publish(end("b"));
+    drop(other);
+    bus.dispatch(end("c"));
+    assert_eq!(one.next().now_or_never(), Some(Some(end("b"))));
+    assert_eq!(one.next().now_or_never(), Some(Some(end("c"))));
+    assert_eq!(one.next().now_or_never(), None);
+    let told: Vec<_> = sent(bus.outgoing().unwrap());
+    assert!(told.contains(&end("a")) && told.contains(&end("b")) && told.len() == 2, "{told:?}");
 }
 
 #[test]
-fn whoever_looks_in_vain_is_not_called_again_for_the_same_hint() {
-    let mut world = World::new(&[("mail", 20)]);
-    world.polls();
-    assert_eq!(world.receive("mail", FOREIGN, 1_000), 20);
-    assert_eq!(world.shares(), 980);
-}
-
-#[test]
-fn no_more_shares_are_taken_than_there_are_who_wait() {
-    let mut world = World::new(&[]);
-    for _ in 0..20 {
-        world.tasks.push(Box::pin(poll_forever(world.bus.clone(), queue("mail"))));
+fn a_listener_that_is_too_slow_is_told_to_look_at_everything() {
+    let bus = bus();
+    let mut slow = bus.subscribe();
+    for _ in 0..=1_024 {
+        bus.dispatch(end("a"));
     }
-    world.polls();
-    let waiting = world.bus.wait_queues().waiting(&queue("mail"));
-    assert!(waiting > 10, "{waiting} wait");
-    world.receive("mail", FOREIGN, 1_000);
-    assert_eq!(world.shares(), 1_000 - waiting);
-    assert_eq!(world.bus.wait_queues().waiting(&queue("mail")), 0);
+    assert_eq!(slow.next().now_or_never(), Some(Some(Wake::Everything)));
 }
 
 #[test]
-fn a_type_that_is_no_queue_here_calls_one_of_each_for_a_share_each() {
-    let mut world = World::new(&[("mail", 5), ("other", 5)]);
-    world.polls();
-    assert_eq!(world.receive("process-order", FOREIGN, 10), 2);
-    assert_eq!(world.shares(), 8);
-    assert_eq!(world.receive("process-order", FOREIGN, 1), 1);
-    assert_eq!(world.receive("process-order", None, 0), 2);
+fn a_transport_is_told_when_the_first_comes_and_when_the_last_goes() {
+    let (bus, mail) = (bus(), queue("mail"));
+    let mut interest = bus.interest();
+    assert!(!interest.is_any() && interest.changed().now_or_never().is_none());
+    let (one, other) = (bus.subscribe(), bus.listen());
+    assert!(interest.changed().now_or_never().is_some() && interest.in_events() && !interest.in_work());
+    drop(one);
+    assert!(interest.changed().now_or_never().is_none() && interest.in_events());
+    drop(other);
+    assert!(interest.changed().now_or_never().is_some() && !interest.is_any());
+    let mut claim = Box::pin(wait(&bus, &mail));
+    assert!((&mut claim).now_or_never().is_none());
+    assert!(interest.changed().now_or_never().is_some() && interest.in_work() && !interest.in_events());
+    drop(claim);
+    assert!(interest.changed().now_or_never().is_some() && !interest.is_any());
 }
 
 #[test]
-fn a_queue_of_our_own_that_nobody_works_on_here_is_left_to_the_others() {
-    let mut world = World::new(&[("mail", 5)]);
-    world.polls();
-    assert_eq!(world.receive("reports", Some(&Hint::generate().to_string()), 10), 0);
-    assert_eq!(world.shares(), 10);
-}
-
-#[test]
-fn what_comes_while_nobody_waits_makes_the_next_one_look() {
-    let mut world = World::new(&[("mail", 1)]);
-    world.polls();
-    world.tasks.clear();
-    let (bus, polls) = (world.bus.clone(), world.polls.clone());
-    // The bus keeps its subscription for a while after the last waiter has left.
-    world.tasks.push(Box::pin(async move { bus.run_transport(&NoTime).await }));
-    world.tasks.push(Box::pin(wait(world.bus.clone(), queue("other"), Arc::default())));
-    world.polls();
-    world.receive("mail", FOREIGN, 10);
-    assert_eq!(world.shares(), 10);
-    world.tasks.push(Box::pin(wait(world.bus.clone(), queue("mail"), polls)));
-    assert_eq!(world.polls(), 1);
+fn a_caller_waits_until_what_it_told_was_sent() {
+    let bus = bus();
+    assert!(bus.flush().now_or_never().is_some());
+    bus.publish(end("a"));
+    let mut flushed = Box::pin(bus.flush());
+    assert!((&mut flushed).now_or_never().is_none());
+    sent(bus.outgoing().unwrap());
+    assert!(flushed.now_or_never().is_some());
 }

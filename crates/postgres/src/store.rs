@@ -16,7 +16,7 @@ use tidemill_core::store::{
     ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
     StartParams, Verdict,
 };
-use tidemill_core::wake::{Bus, Transport, WakeStream};
+use tidemill_core::wake::{Bus, Transport};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, HolderId, JobId, Queue, Store};
 use tokio::task::JoinSet;
@@ -39,7 +39,8 @@ pub struct PostgresStore {
 /// The state that the verbs share. They are implemented in the modules.
 pub(crate) struct Inner {
     pub(crate) pool: Arc<Pool>,
-    pub(crate) bus: Bus,
+    pub(crate) bus: Arc<Bus>,
+    pub(crate) transport: Arc<dyn Transport>,
     /// Notifies of run ends inside a commit. None if another transport carries the wake-ups.
     pub(crate) commit_notify: Option<CommitNotify>,
     pub(crate) queue_ids: QueueIds,
@@ -61,10 +62,12 @@ impl PostgresStore {
         let commit_notify = options.transport.is_none().then(|| CommitNotify::new(channel(&pool)));
         let listen = options.for_listening().map(|options| Connector::new(&options)).transpose()?;
         let transport: Arc<dyn Transport> =
-            options.transport.unwrap_or_else(|| Arc::new(NotifyTransport::start(pool.clone(), listen)));
+            options.transport.unwrap_or_else(|| Arc::new(NotifyTransport::new(pool.clone(), listen)));
+        let bus = Arc::new(Bus::with_transport(options.poll_interval, pool.clock.clone()));
         let inner = Arc::new(Inner {
             pool,
-            bus: Bus::new(options.poll_interval, Some(transport)),
+            bus: bus.clone(),
+            transport: transport.clone(),
             commit_notify,
             queue_ids: QueueIds::default(),
             low_water_marks: LowWaterMarks::default(),
@@ -79,8 +82,7 @@ impl PostgresStore {
         let mut tasks = JoinSet::new();
         let (group_commit, work) = GroupCommit::new(inner.clone());
         tasks.spawn(work);
-        let transport_inner = inner.clone();
-        tasks.spawn(async move { transport_inner.bus.run_transport(&transport_inner.pool.clock).await });
+        tasks.spawn(async move { transport.run(bus).await });
         Ok(Self { inner, group_commit, durability, _tasks: tasks })
     }
 }
@@ -227,16 +229,12 @@ impl Store for PostgresStore {
         self.inner.checkup().await
     }
 
-    async fn flush(&self) {
-        self.inner.bus.flush().await;
-    }
-
-    fn subscribe(&self) -> WakeStream {
-        self.inner.bus.subscribe()
+    fn bus(&self) -> &Arc<Bus> {
+        &self.inner.bus
     }
 
     fn clock(&self) -> &dyn Clock {
-        &self.inner.pool.clock
+        &*self.inner.pool.clock
     }
 
     async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {

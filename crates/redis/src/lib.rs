@@ -28,4 +28,6 @@ pub use baseline::baselines;
 pub use options::RedisOptions;
 pub use store::RedisStore;
 pub use url::is_redis_url;
+#[doc(hidden)]
+pub use wake::Hint;
 pub use wake::RedisTransport;

@@ -16,9 +16,10 @@ use tidemill_core::store::{
     Enqueued, ExpiredLeases, ExtendParams, Extended, Finding, JobInfo, ListExpiredParams, ListJobsParams,
     Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams, StartParams, Verdict,
 };
-use tidemill_core::wake::WakeStream;
+use tidemill_core::wake::{Bus, PollInterval};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, HolderId, JobId, Queue, Store};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::acl::MissingPermissions;
@@ -35,7 +36,7 @@ use crate::jobs::{
     RunningUntracked, UncertainClaims,
 };
 use crate::options::RedisOptions;
-use crate::wake::WakeListener;
+use crate::wake;
 
 /// Jobs in Redis or Valkey.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub struct RedisStore {
     pub(crate) keys: Arc<Keys>,
     pub(crate) scripts: Arc<Scripts>,
     pub(crate) clock: Arc<ServerClock>,
-    pub(crate) wake_listener: WakeListener,
+    pub(crate) bus: Arc<Bus>,
     pub(crate) plain_enqueuer: Arc<PlainEnqueuer>,
     pub(crate) group_commit: GroupCommit,
     pub(crate) fleet_state: FleetState,
@@ -74,6 +75,8 @@ pub struct RedisStore {
     pub(crate) running_untracked: RunningUntracked,
     /// How many streams were pruned, to choose the next ones.
     pub(crate) pruned_streams: AtomicUsize,
+    /// Receives wake-ups, until the store is dropped.
+    _tasks: JoinSet<()>,
 }
 
 impl RedisStore {
@@ -100,11 +103,14 @@ impl RedisStore {
             receipts: ReceiptSlots::new(),
         });
         let doubts = Arc::<UncertainClaims>::default();
+        let (bus, mut tasks) = (Arc::new(Bus::new(PollInterval::NEVER)), JoinSet::new());
+        tasks.spawn(wake::listen(link.clone(), keys.channel().to_owned(), bus.clone()));
         Ok(Self {
             breaker: Breaker::new(link.clone(), doubts.clone()),
             group_commit: GroupCommit::new(adder.clone()),
             plain_enqueuer: adder,
-            wake_listener: WakeListener::new(link.clone(), keys.channel().to_owned()),
+            bus,
+            _tasks: tasks,
             scripts,
             fleet_state: registry,
             permissions: rights,
@@ -237,8 +243,8 @@ impl Store for RedisStore {
         self.fix_damage().await
     }
 
-    fn subscribe(&self) -> WakeStream {
-        self.wake_listener.subscribe()
+    fn bus(&self) -> &Arc<Bus> {
+        &self.bus
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -6,17 +6,31 @@
     reason = "a test's name is its documentation; it fails by panicking"
 )]
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tidemill_core::wake::Wake;
-use tidemill_core::wake::{Message, Subject, Transport};
-use tidemill_core::{Error, JobId, Queue, QueueName, Store};
+use tidemill_core::wake::{Bus, PollInterval, Transport, Wake};
+use tidemill_core::{Clock, Error, JobId, Queue, QueueName, Store, Timestamp};
 use tidemill_redis::{RedisOptions, RedisStore, RedisTransport};
 use tidemill_testkit::conformance::QueueHarness;
 use tidemill_testkit::conformance::harness::{done, job};
 use tidemill_testkit::servers::{RedisOptions as ServerOptions, RedisSentinel};
+
+/// The clock of this machine.
+#[derive(Debug)]
+struct LocalClock;
+
+impl Clock for LocalClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -89,23 +103,30 @@ async fn rights_that_the_next_master_does_not_give_are_named_before_a_script_is_
 async fn wake_ups_follow_a_failover() {
     let sentinel = RedisSentinel::start().unwrap();
     let options = RedisOptions::parse(&sentinel.url()).unwrap();
-    let here = RedisTransport::connect(options.clone()).await.unwrap();
-    let there = RedisTransport::connect(options).await.unwrap();
-    let mut messages = there.subscribe(Subject::Events);
+    let process = async |options| {
+        let transport = RedisTransport::connect(options).await.unwrap();
+        let bus = Arc::new(Bus::with_transport(PollInterval::NEVER, Arc::new(LocalClock)));
+        let run_bus = bus.clone();
+        (bus, tokio::spawn(async move { transport.run(run_bus).await }))
+    };
+    let ((here, sending), (there, receiving)) = (process(options.clone()).await, process(options).await);
+    let mut wakes = there.subscribe();
     sentinel.servers()[0].kill().unwrap();
     let mut number = 0;
     let heard = async {
         loop {
             // What is told while nobody listens yet is lost, so it is told again.
             number += 1;
-            let _ = here.publish(Wake::LeaseLost(JobId::new(&format!("job-{number}")).unwrap()));
+            here.publish(Wake::LeaseLost(JobId::new(&format!("job-{number}")).unwrap()));
             here.flush().await;
-            let soon = tokio::time::timeout(Duration::from_millis(300), messages.next()).await;
-            if let Ok(Some(Message::Wake(Wake::LeaseLost(_)))) = soon {
+            let soon = tokio::time::timeout(Duration::from_millis(300), wakes.next()).await;
+            if let Ok(Some(Wake::LeaseLost(_))) = soon {
                 let is_master = sentinel.servers()[1].command(&["INFO", "replication"]).unwrap();
                 break assert!(is_master.contains("role:master"), "{is_master}");
             }
         }
     };
     tokio::time::timeout(PATIENCE, heard).await.unwrap();
+    sending.abort();
+    receiving.abort();
 }

@@ -1,8 +1,8 @@
 //! The store: two database threads and the verbs that are sent to them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
 use tidemill_core::name::{HolderId, JobId, Queue};
@@ -17,7 +17,7 @@ use tidemill_core::store::{
     ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
     StartParams, Verdict,
 };
-use tidemill_core::wake::{Bus, WakeStream};
+use tidemill_core::wake::{Bus, PollInterval, Transport};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Store};
 use tokio::task::JoinSet;
@@ -26,7 +26,7 @@ use crate::clock::MachineClock;
 use crate::connection::{Cost, DatabaseThread, ThreadMessage, Tx, reader, writer};
 use crate::error::RequestError;
 use crate::options::{Location, SqliteOptions};
-use crate::wake::{ListenGuard, PostCommitWakes, WakePublisher};
+use crate::wake::PostCommitWakes;
 use crate::{inspect, jobs, queues, runs};
 
 /// A store in SQLite. It is cheap to clone. The file is closed when the last clone is dropped.
@@ -40,24 +40,28 @@ struct Shared {
     writer: DatabaseThread,
     /// None in memory, where there is only one connection.
     reader: Option<DatabaseThread>,
-    publisher: WakePublisher,
+    bus: Arc<Bus>,
+    transport: Option<Arc<dyn Transport>>,
     clock: Arc<dyn Clock>,
     durability: Durability,
     commands: AtomicU64,
     /// The canonical path of the file. None in memory.
     file: Option<PathBuf>,
     post_commit_wakes: Arc<PostCommitWakes>,
-    /// Receives wake-ups from other processes, until the store is dropped.
-    _transport_task: JoinSet<()>,
+    /// Receive wake-ups from other processes, until the store is dropped.
+    tasks: OnceLock<JoinSet<()>>,
 }
 
-/// Spawns the task that receives wake-ups from the transport, if there is one.
-fn spawn_transport(bus: Arc<Bus>, clock: Arc<dyn Clock>, has_transport: bool) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
-    if has_transport {
-        tasks.spawn(async move { bus.run_transport(&*clock).await });
+/// Makes the writer check for writes of other processes when the first listener appears.
+async fn report_listeners(bus: Arc<Bus>, shared: Weak<Shared>) {
+    let mut interest = bus.interest();
+    loop {
+        if interest.in_events() {
+            let Some(shared) = shared.upgrade() else { return };
+            shared.writer.send(ThreadMessage::Listen);
+        }
+        interest.changed().await;
     }
-    tasks
 }
 
 impl SqliteStore {
@@ -66,9 +70,13 @@ impl SqliteStore {
         let durability = options.durability();
         let path = options.path.clone();
         let clock = options.clock.clone().unwrap_or_else(|| Arc::new(MachineClock));
-        let has_transport = options.transport.is_some();
-        let publisher = WakePublisher::new(options.transport.clone());
-        let writer = writer::start(options, clock.clone(), publisher.clone()).await?;
+        let transport = options.transport.clone();
+        // Every change is published, so no waiter has to poll in between.
+        let bus = Arc::new(match transport {
+            Some(_) => Bus::with_transport(PollInterval::NEVER, clock.clone()),
+            None => Bus::new(PollInterval::NEVER),
+        });
+        let writer = writer::start(options, clock.clone(), bus.clone()).await?;
         let (reader, file) = match path {
             Location::File(path) => {
                 let file = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -76,19 +84,27 @@ impl SqliteStore {
             }
             Location::Memory => (None, None),
         };
-        let _transport_task = spawn_transport(publisher.bus().clone(), clock.clone(), has_transport);
-        let shared = Shared {
+        let shared = Arc::new(Shared {
             writer,
             reader,
-            publisher,
+            bus: bus.clone(),
+            transport: transport.clone(),
             clock,
             durability,
             commands: AtomicU64::new(0),
             file,
             post_commit_wakes: Arc::default(),
-            _transport_task,
-        };
-        Ok(Self { shared: Arc::new(shared) })
+            tasks: OnceLock::new(),
+        });
+        let mut tasks = JoinSet::new();
+        if shared.file.is_some() {
+            tasks.spawn(report_listeners(bus.clone(), Arc::downgrade(&shared)));
+        }
+        if let Some(transport) = transport {
+            tasks.spawn(async move { transport.run(bus).await });
+        }
+        let _ = shared.tasks.set(tasks);
+        Ok(Self { shared })
     }
 
     /// Changes a setting of the writer's connection. For tests that need a small or a read-only
@@ -139,18 +155,9 @@ impl SqliteStore {
         self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(Cost::change(1), work).await
     }
 
-    /// Makes the writer poll for writes of other processes until the guard is dropped.
-    pub(crate) fn listen(&self) -> ListenGuard {
-        let (guard, is_first) = self.shared.publisher.listen();
-        if is_first {
-            self.shared.writer.send(ThreadMessage::Listen);
-        }
-        guard
-    }
-
-    /// The bus on which wake-ups are published and claims wait.
-    pub(crate) fn bus(&self) -> &Bus {
-        self.shared.publisher.bus()
+    /// The transport of wake-ups, if there is one.
+    pub(crate) fn transport(&self) -> Option<&Arc<dyn Transport>> {
+        self.shared.transport.as_ref()
     }
 }
 
@@ -245,12 +252,8 @@ impl Store for SqliteStore {
         inspect::checkup(self).await
     }
 
-    async fn flush(&self) {
-        self.bus().flush().await;
-    }
-
-    fn subscribe(&self) -> WakeStream {
-        self.listen().attach_to(self.bus().subscribe())
+    fn bus(&self) -> &Arc<Bus> {
+        &self.shared.bus
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -11,10 +11,10 @@ use tidemill::store::runs::{
     StartRunResult, StoredEntry, TerminateParams,
 };
 use tidemill::store::{
-    Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
+    Bus, Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
     EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended, Fleet, JobInfo, ListExpiredParams,
     ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
-    StartParams, Verdict, WakeStream,
+    StartParams, Verdict,
 };
 use tidemill::{Clock, Error, RunId};
 
@@ -184,12 +184,8 @@ impl Store for KillPointStore {
         self.inner.checkup().await
     }
 
-    fn subscribe(&self) -> WakeStream {
-        self.inner.subscribe()
-    }
-
-    async fn flush(&self) {
-        self.inner.flush().await;
+    fn bus(&self) -> &Arc<Bus> {
+        self.inner.bus()
     }
 
     fn fleet(&self) -> &dyn Fleet {

@@ -30,7 +30,6 @@ use crate::limits::Limits;
 use crate::name::{Guarantee, JobId};
 use crate::store::Store;
 use crate::wake::CompletionWatch;
-use crate::wake::completion::CompletionWaiters;
 
 /// A type of job: its payload, its kind, and default options.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
@@ -67,9 +66,6 @@ pub struct Client {
     store: Arc<dyn Store>,
     limits: Limits,
     source: Arc<str>,
-    /// The tasks that wait for the end of a job. Shared by all clones, so that they use one
-    /// subscription.
-    completions: Arc<CompletionWaiters>,
 }
 
 impl AsRef<Client> for Client {
@@ -87,9 +83,7 @@ impl fmt::Debug for Client {
 impl Client {
     /// Creates a client of `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let subscribed = store.clone();
-        let completions = CompletionWaiters::new(move || subscribed.subscribe());
-        Self { store, limits: Limits::default(), source: "tidemill".into(), completions }
+        Self { store, limits: Limits::default(), source: "tidemill".into() }
     }
 
     /// Sets the limits on input.
@@ -151,12 +145,12 @@ impl Client {
     /// Watches for the end of a job, or of a run, whose end is announced with the id of its task.
     /// The subscription begins with this call: make it before the first read of the job.
     pub fn watch(&self, job: &JobId) -> CompletionWatch {
-        CompletionWatch::new(self.store.clone(), &self.completions, job)
+        CompletionWatch::new(self.store.clone(), job)
     }
 
-    /// Like [`watch`](Self::watch), but only if this client has a subscription already or had one.
-    /// Then an additional watch that may not be needed costs nothing.
+    /// Like [`watch`](Self::watch), but only if something in this process waits for the end of a job
+    /// or has waited. Then an additional watch that may not be needed costs nothing.
     pub fn watch_if_listening(&self, job: &JobId) -> Option<CompletionWatch> {
-        self.completions.is_used().then(|| self.watch(job))
+        CompletionWatch::is_used(&*self.store).then(|| self.watch(job))
     }
 }

@@ -13,6 +13,7 @@ pub mod reserved_ids;
 pub mod runs;
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -34,7 +35,7 @@ use runs::{
 use crate::clock::Clock;
 use crate::name::{HolderId, JobId, Queue};
 use crate::settle::Settlement;
-pub use crate::wake::{Wake, WakeStream};
+pub use crate::wake::{Bus, Wake, WakeStream};
 use crate::workflow::RunId;
 
 /// A store of jobs, runs and fleet workers. Every method may be called by any number of tasks and
@@ -332,11 +333,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`Wake::Everything`] if there are many. A call that is repeated after a lost answer
     /// announces again, whatever its verdict. The stream never ends; it resumes after an outage of
     /// the store.
-    fn subscribe(&self) -> WakeStream;
+    fn subscribe(&self) -> WakeStream {
+        self.bus().subscribe()
+    }
+
+    /// The bus that dispatches this store's wake-ups in this process.
+    fn bus(&self) -> &Arc<Bus>;
 
     /// Waits briefly until all published wake-ups have left this process. For programs that are
-    /// about to end. The default does nothing, for stores that publish inside their verbs.
-    async fn flush(&self) {}
+    /// about to end.
+    async fn flush(&self) {
+        self.bus().flush().await;
+    }
 
     /// The concrete store, for features of its driver such as the user's transactions.
     fn as_any(&self) -> &dyn std::any::Any;

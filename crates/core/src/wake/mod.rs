@@ -4,7 +4,7 @@
 //! only the store's answer changes state.
 
 mod bus;
-pub(crate) mod completion;
+mod completion;
 mod pending;
 mod transport;
 mod wait_queue;
@@ -16,10 +16,10 @@ use std::str::FromStr;
 
 use futures_util::Stream;
 
-pub use bus::{Bus, Subscribers, Subscription};
+pub use bus::{Bus, Interest, ListenGuard};
 pub use completion::CompletionWatch;
-pub use pending::{Pending, WakeBatch};
-pub use transport::{ForeignJobs, Hint, Message, MessageStream, NoTransport, SendTiming, Subject, Transport};
+pub use pending::{Pending, SendTiming, WakeBatch};
+pub use transport::{NoTransport, Transport};
 pub use wait_queue::{PollInterval, PollPermit, Polled, WaitQueues};
 pub use wake_set::WakeSet;
 

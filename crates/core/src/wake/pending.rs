@@ -7,7 +7,6 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::task::AtomicWaker;
 
-use super::SendTiming;
 use crate::wake::{Wake, WakeSet};
 
 /// The outgoing wake-ups of a process. Any number of callers add, one sender takes.
@@ -29,6 +28,15 @@ struct PendingState {
     sender_idle: bool,
     /// The callers that wait until everything has been sent.
     flushing: Vec<Waker>,
+}
+
+/// When a wake-up is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendTiming {
+    /// At once: waiting for it is short.
+    Now,
+    /// With the next batch, within milliseconds.
+    Soon,
 }
 
 /// Wake-ups that are sent together.

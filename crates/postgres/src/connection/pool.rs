@@ -30,7 +30,7 @@ pub(crate) struct Pool {
     pub(crate) connector: Arc<Connector>,
     /// Set once the schema has been read.
     calls: OnceLock<StatementCalls>,
-    pub(crate) clock: ServerClock,
+    pub(crate) clock: Arc<ServerClock>,
     /// One permit for each connection.
     permits: Semaphore,
     /// Connections for users' transactions.
@@ -48,7 +48,7 @@ impl Pool {
         Ok(Self {
             connector: Arc::new(Connector::new(options)?),
             calls: OnceLock::new(),
-            clock: ServerClock::new(),
+            clock: Arc::new(ServerClock::new()),
             permits: Semaphore::new(options.connections),
             user_connections: UserConnectionPool::new(options.connections),
             idle: Mutex::default(),

@@ -39,7 +39,7 @@ impl Inner {
             slots(&health),
             leases(health.get("late")),
         ];
-        findings.extend(self.bus.checkup().await);
+        findings.extend(self.transport.checkup().await);
         let version: String = server.get("version");
         Ok(Checkup { server: format!("postgresql {version}"), durability: durability(&server), findings })
     }

@@ -38,7 +38,7 @@ impl Inner {
             let permit = tokio::select! {
                 biased;
                 () = &mut claim.interrupt => return Ok(Vec::new()),
-                permit = self.bus.wait_queues().poll_permit(queue, &self.pool.clock) => permit,
+                permit = self.bus.wait_queues().poll_permit(queue, &*self.pool.clock) => permit,
                 () = &mut end => return Ok(Vec::new()),
             };
             let jobs = permit.finish(self.claim_now(args).await)?;

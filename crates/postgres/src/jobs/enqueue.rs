@@ -28,7 +28,7 @@ impl Inner {
                 EnqueueAttempt { receipt: &receipt, is_retry: std::mem::replace(&mut is_retry, true) };
             self.try_enqueue(queue, jobs, attempt)
         };
-        let outcomes = retry::with_receipt(&self.pool.clock, enqueue).await?.flatten()?;
+        let outcomes = retry::with_receipt(&*self.pool.clock, enqueue).await?.flatten()?;
         for wake in wakes(queue, jobs, &outcomes, self.pool.clock.now()) {
             self.bus.publish_and_flush(wake).await;
         }

@@ -48,7 +48,7 @@ impl Inner {
     fn dispatch_if_notified(&self, text: &str) -> bool {
         match text.parse() {
             Ok(wake @ Wake::Finished(_)) => {
-                self.bus.dispatch_local(wake);
+                self.bus.dispatch(wake);
                 true
             }
             _ => false,

@@ -3,17 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tidemill_core::Error;
 use tidemill_core::store::{Finding, Severity};
-use tidemill_core::wake::{
-    Hint, Message, MessageStream, Pending, SendTiming, Subject, Subscribers, Transport, Wake,
-};
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tidemill_core::wake::{Bus, Transport};
 use tokio_postgres::Row;
 
 use super::notify_task::NotifyTask;
@@ -22,30 +16,20 @@ use crate::connection::{Connector, Pool};
 use crate::error::classify;
 use crate::sql::IDENTITY;
 
-/// How long a publisher waits until its wake-ups are sent. A hint is not worth more.
-const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
-
 /// Sends wake-ups between the processes that share a database.
 pub(crate) struct NotifyTransport {
-    state: Arc<NotifyState>,
-    task: JoinHandle<()>,
-}
-
-/// The state that the transport shares with its task.
-pub(super) struct NotifyState {
     pub(super) pool: Arc<Pool>,
     /// Opens connections for LISTEN, if they have a URL of their own.
-    pub(super) listen: Option<Connector>,
+    listen: Option<Connector>,
     /// Whether the log says already how wake-ups arrive.
-    pub(super) logged: AtomicBool,
-    pub(super) pending: Pending,
-    pub(super) listeners: Subscribers<Message>,
-    /// Whether there are subscribers to wake-ups from other processes.
-    pub(super) has_subscribers: AtomicBool,
-    pub(super) subscribed: Notify,
+    logged: AtomicBool,
 }
 
-impl NotifyState {
+impl NotifyTransport {
+    pub(crate) fn new(pool: Arc<Pool>, listen: Option<Connector>) -> Self {
+        Self { pool, listen, logged: AtomicBool::new(false) }
+    }
+
     pub(super) fn connector(&self) -> &Connector {
         self.listen.as_ref().unwrap_or(&self.pool.connector)
     }
@@ -97,23 +81,9 @@ impl ListenMode {
 }
 
 impl NotifyTransport {
-    pub(crate) fn start(pool: Arc<Pool>, listen: Option<Connector>) -> Self {
-        let state = Arc::new(NotifyState {
-            pool,
-            listen,
-            logged: AtomicBool::new(false),
-            pending: Pending::default(),
-            listeners: Subscribers::default(),
-            has_subscribers: AtomicBool::new(false),
-            subscribed: Notify::new(),
-        });
-        let task = tokio::spawn(NotifyTask { state: state.clone(), connection: None }.run());
-        Self { state, task }
-    }
-
     /// Checks that the URL for LISTEN leads to the database of the store.
     async fn check_url(&self, connector: &Connector) -> Result<Finding, Error> {
-        let pool = &self.state.pool;
+        let pool = &self.pool;
         let mut connection = connector.open(&ServerClock::new(), Box::new(|_| {})).await?;
         let asked = connection.query(pool.call(&IDENTITY)?, &[]);
         let listened = asked.await.map_err(|error| classify("the URL in `listen`", error))?;
@@ -133,12 +103,6 @@ impl NotifyTransport {
     }
 }
 
-impl Drop for NotifyTransport {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl fmt::Debug for NotifyTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LISTEN/NOTIFY")
@@ -147,33 +111,16 @@ impl fmt::Debug for NotifyTransport {
 
 #[async_trait]
 impl Transport for NotifyTransport {
-    fn publish(&self, wake: Wake) -> SendTiming {
-        self.state.pending.add(wake)
-    }
-
-    async fn flush(&self) {
-        let _ = timeout(FLUSH_TIMEOUT, self.state.pending.flushed()).await;
-    }
-
-    fn subscribe(&self, _: Subject) -> MessageStream {
-        let listener = self.state.listeners.subscribe();
-        if !self.state.has_subscribers.swap(true, Ordering::SeqCst) {
-            self.state.subscribed.notify_one();
-        }
-        Box::pin(listener)
-    }
-
-    /// Every listener receives the whole count; the database decides which claim is too late.
-    async fn take_hint(&self, _: &Hint) -> bool {
-        true
+    async fn run(&self, bus: Arc<Bus>) {
+        NotifyTask::new(self, bus).run().await;
     }
 
     async fn checkup(&self) -> Vec<Finding> {
-        if let Some(connector) = &self.state.listen {
+        if let Some(connector) = &self.listen {
             let bad = |error: Error| Finding::new(Severity::Bad, "wake-ups", error.full_message());
             return vec![self.check_url(connector).await.unwrap_or_else(bad)];
         }
-        let mode = self.state.mode();
+        let mode = self.mode();
         let severity = if mode == ListenMode::Polling { Severity::Warning } else { Severity::Good };
         vec![Finding::new(severity, "wake-ups", mode.as_str())]
     }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use tidemill_core::Error;
-use tidemill_core::wake::{Wake, WakeBatch};
+use tidemill_core::wake::{Bus, Interest, Pending, Wake, WakeBatch};
 use tokio::time::sleep;
 
-use super::notify::{ListenMode, NotifyState, channel};
+use super::notify::{ListenMode, NotifyTransport, channel};
 use crate::connection::{Connection, Pool, with_timeout};
 use crate::error::classify;
 use crate::sql::NOTIFY;
@@ -26,12 +26,14 @@ const BUSY_WINDOW: Duration = Duration::from_millis(5);
 const RETRY_DELAY: Duration = Duration::from_millis(400);
 
 /// The task that sends and receives notifications.
-pub(super) struct NotifyTask {
-    pub(super) state: Arc<NotifyState>,
-    pub(super) connection: Option<NotifyConnection>,
+pub(super) struct NotifyTask<'a> {
+    transport: &'a NotifyTransport,
+    bus: Arc<Bus>,
+    interest: Interest,
+    connection: Option<NotifyConnection>,
 }
 
-pub(super) struct NotifyConnection {
+struct NotifyConnection {
     connection: Connection,
     listening: ListenStatus,
 }
@@ -45,19 +47,26 @@ enum ListenStatus {
     Never,
 }
 
-impl NotifyTask {
-    /// Runs until the transport is dropped.
+impl<'a> NotifyTask<'a> {
+    pub(super) fn new(transport: &'a NotifyTransport, bus: Arc<Bus>) -> Self {
+        let interest = bus.interest();
+        Self { transport, bus, interest, connection: None }
+    }
+
+    /// Runs until it is dropped.
     pub(super) async fn run(mut self) {
+        let bus = self.bus.clone();
+        let Some(outgoing) = bus.outgoing() else { return };
         loop {
-            let batch = self.next_batch().await;
+            let batch = self.next_batch(outgoing).await;
             match with_timeout("a wake-up", self.send(batch.as_ref())).await {
                 Ok(()) => {
-                    batch.iter().for_each(|batch| self.state.pending.sent(batch));
+                    batch.iter().for_each(|batch| outgoing.sent(batch));
                     sleep(MIN_SEND_INTERVAL).await;
                 }
                 Err(error) => {
                     tracing::debug!(error = error.full_message(), "wake-ups are delayed");
-                    batch.iter().for_each(|batch| self.state.pending.failed(batch));
+                    batch.iter().for_each(|batch| outgoing.failed(batch));
                     self.connection = None;
                     sleep(RETRY_DELAY).await;
                 }
@@ -65,10 +74,11 @@ impl NotifyTask {
         }
     }
 
-    /// Waits for a batch to send, or for the first subscriber.
-    async fn next_batch(&mut self) -> Option<WakeBatch> {
+    /// Waits for a batch to send, or until this process wants to receive wake-ups.
+    async fn next_batch(&mut self, outgoing: &Pending) -> Option<WakeBatch> {
         loop {
-            if self.must_listen() {
+            let is_decided = self.is_listen_decided();
+            if !is_decided && self.interest.is_any() {
                 return None;
             }
             let cut = async {
@@ -78,31 +88,30 @@ impl NotifyTask {
                 }
             };
             tokio::select! {
-                batch = self.state.pending.next_batch(sleep(BUSY_WINDOW)) => return Some(batch),
-                () = self.state.subscribed.notified() => {}
+                batch = outgoing.next_batch(sleep(BUSY_WINDOW)) => return Some(batch),
+                // A connection that listens keeps listening, however the interest changes.
+                () = self.interest.changed(), if !is_decided => {}
                 () = cut => self.connection = None,
             }
         }
     }
 
-    /// Whether there are subscribers, and LISTEN has not been decided on for this connection.
-    fn must_listen(&self) -> bool {
-        let is_decided =
-            self.connection.as_ref().is_some_and(|connection| connection.listening != ListenStatus::NotYet);
-        self.state.has_subscribers.load(Ordering::SeqCst) && !is_decided
+    /// Whether LISTEN has been decided on for this connection.
+    fn is_listen_decided(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.listening != ListenStatus::NotYet)
     }
 
     async fn send(&mut self, batch: Option<&WakeBatch>) -> Result<(), Error> {
-        let must_listen = self.must_listen();
+        let must_listen = !self.is_listen_decided() && self.interest.is_any();
         let connection = match &mut self.connection {
             Some(connection) if !connection.connection.client.is_closed() => connection,
-            connection => connection.insert(open(&self.state).await?),
+            connection => connection.insert(open(self.transport, &self.bus).await?),
         };
         if must_listen {
-            connection.listen(&self.state).await?;
+            connection.listen(self.transport, &self.bus).await?;
         }
         match batch {
-            Some(batch) => connection.notify(&self.state.pool, batch).await,
+            Some(batch) => connection.notify(&self.transport.pool, batch).await,
             None => Ok(()),
         }
     }
@@ -110,34 +119,34 @@ impl NotifyTask {
 
 /// Opens a connection. Notifications of this process itself are dropped: they were dispatched
 /// before they were sent.
-async fn open(state: &Arc<NotifyState>) -> Result<NotifyConnection, Error> {
+async fn open(transport: &NotifyTransport, bus: &Arc<Bus>) -> Result<NotifyConnection, Error> {
     let own_process = Arc::new(AtomicI32::new(0));
-    let (receiver, receiver_process) = (state.clone(), own_process.clone());
+    let (receiver, receiver_process) = (bus.clone(), own_process.clone());
     let on_notification = move |notification: tokio_postgres::Notification| {
         if notification.process_id() != receiver_process.load(Ordering::Relaxed) {
-            let wake: Wake = notification.payload().parse().unwrap_or(Wake::Everything);
-            receiver.listeners.publish(&wake.into());
+            receiver.dispatch(notification.payload().parse().unwrap_or(Wake::Everything));
         }
     };
-    let connection = state.connector().open(&state.pool.clock, Box::new(on_notification)).await?;
-    state.pool.count_one();
+    let pool = &transport.pool;
+    let connection = transport.connector().open(&pool.clock, Box::new(on_notification)).await?;
+    pool.count_one();
     own_process.store(connection.process, Ordering::Relaxed);
     Ok(NotifyConnection { connection, listening: ListenStatus::NotYet })
 }
 
 impl NotifyConnection {
     /// Starts to listen. Earlier notifications were missed, so all waiters are woken.
-    async fn listen(&mut self, state: &NotifyState) -> Result<(), Error> {
-        state.log_mode();
-        if state.mode() == ListenMode::Polling {
+    async fn listen(&mut self, transport: &NotifyTransport, bus: &Bus) -> Result<(), Error> {
+        transport.log_mode();
+        if transport.mode() == ListenMode::Polling {
             self.listening = ListenStatus::Never;
             return Ok(());
         }
-        state.pool.count_one();
-        let listen = format!("LISTEN \"{}\"", channel(&state.pool));
+        transport.pool.count_one();
+        let listen = format!("LISTEN \"{}\"", channel(&transport.pool));
         self.connection.client.batch_execute(&listen).await.map_err(|error| classify("LISTEN", error))?;
         self.listening = ListenStatus::Yes;
-        state.listeners.publish(&Wake::Everything.into());
+        bus.dispatch(Wake::Everything);
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! All keys and channels. `docs/redis-schema.md` documents each.
 
-use tidemill_core::wake::Hint;
 use tidemill_core::workflow::{RunId, WORKFLOW_QUEUE, WorkflowName};
 use tidemill_core::{Guarantee, JobId, Namespace, Queue};
 
@@ -395,7 +394,7 @@ impl WakeKeys {
     }
 
     /// A hint: how many listeners should still poll.
-    pub(crate) fn hint(&self, hint: &Hint) -> String {
+    pub(crate) fn hint(&self, hint: &crate::wake::Hint) -> String {
         format!("{}hint:{hint}", self.namespace)
     }
 }

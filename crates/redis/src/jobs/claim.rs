@@ -14,6 +14,7 @@ use super::list_pops::{WorkerList, pop_id};
 use crate::connection::breaker::{SHARD_TIMEOUT, shard_timeout_error};
 use crate::connection::keys::Keys;
 use crate::store::RedisStore;
+use crate::wake::queue_changed;
 
 /// How long a queue that was seen paused is assumed to be paused.
 const PAUSED_CACHE_TTL: Duration = Duration::from_secs(1);
@@ -113,7 +114,7 @@ impl RedisStore {
         let interrupt = async move {
             tokio::select! {
                 () = interrupt => {}
-                () = self.wake_listener.queue_changed(queue), if !wait.is_zero() => {}
+                () = queue_changed(&self.bus, queue), if !wait.is_zero() => {}
             }
         };
         let interrupt = interrupt.boxed();

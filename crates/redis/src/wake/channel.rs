@@ -1,13 +1,23 @@
 //! The channels, and the messages on each.
 
 use tidemill_core::JobId;
-use tidemill_core::wake::Wake;
-use tidemill_core::wake::{ForeignJobs, Hint, Message, Subject};
+use tidemill_core::wake::{Interest, Wake};
 
+use super::announcement::Announcement;
+use super::hint::Hint;
 use crate::connection::keys::WakeKeys;
 
 /// Longer messages are ignored: a valid one has at most two UUIDs and a name.
 const MAX_MESSAGE_BYTES: usize = 512;
+
+/// A message from another process.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// A wake-up.
+    Wake(Wake),
+    /// A program announces jobs.
+    Announcement(Announcement),
+}
 
 /// A channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +35,12 @@ pub(super) enum Channel {
 impl Channel {
     pub(super) const ALL: [Self; 4] = [Self::Sched, Self::Chainc, Self::Owls, Self::Wake];
 
-    /// The channels of a subject.
-    pub(super) fn for_subject(subject: Subject) -> &'static [Self] {
-        match subject {
-            Subject::Work => &[Self::Sched, Self::Wake],
-            Subject::Events => &[Self::Chainc, Self::Owls, Self::Wake],
+    /// Whether a process with this interest wants its messages.
+    pub(super) fn is_wanted(self, interest: &Interest) -> bool {
+        match self {
+            Self::Sched => interest.in_work(),
+            Self::Chainc | Self::Owls => interest.in_events(),
+            Self::Wake => interest.is_any(),
         }
     }
 
@@ -46,10 +57,10 @@ impl Channel {
     pub(super) fn parse(self, message: &[u8]) -> Option<Message> {
         let text = std::str::from_utf8(message).ok().filter(|text| text.len() <= MAX_MESSAGE_BYTES)?;
         match self {
-            Self::Sched => parse_announcement(text).map(Message::ForeignJobs),
-            Self::Chainc => JobId::new(text).ok().map(|id| Wake::Finished(id).into()),
-            Self::Owls => JobId::new(text).ok().map(|id| Wake::LeaseLost(id).into()),
-            Self::Wake => text.parse::<Wake>().ok().map(Message::from),
+            Self::Sched => parse_announcement(text).map(Message::Announcement),
+            Self::Chainc => JobId::new(text).ok().map(|id| Message::Wake(Wake::Finished(id))),
+            Self::Owls => JobId::new(text).ok().map(|id| Message::Wake(Wake::LeaseLost(id))),
+            Self::Wake => text.parse::<Wake>().ok().map(Message::Wake),
         }
     }
 }
@@ -61,11 +72,11 @@ pub(super) fn hinted_message(hint: &Hint, type_name: &str) -> String {
 
 /// Parses an announcement. A valid hint before the first colon is the hint; otherwise the whole
 /// text is the name, as it always is since 0.12.
-fn parse_announcement(text: &str) -> Option<ForeignJobs> {
+fn parse_announcement(text: &str) -> Option<Announcement> {
     let hinted = text.split_once(':').and_then(|(hint, name)| Some((hint.parse().ok()?, name)));
     let (hint, type_name) = hinted.map_or((None, text), |(hint, name)| (Some(hint), name));
     let is_name = !type_name.is_empty() && !type_name.chars().any(char::is_control);
-    is_name.then(|| ForeignJobs { type_name: type_name.to_owned(), hint })
+    is_name.then(|| Announcement { type_name: type_name.to_owned(), hint })
 }
 
 #[cfg(test)]
@@ -76,7 +87,7 @@ mod tests {
 
     fn read(text: &str) -> Option<(String, Option<String>)> {
         match Channel::Sched.parse(text.as_bytes()) {
-            Some(Message::ForeignJobs(ForeignJobs { type_name, hint })) => {
+            Some(Message::Announcement(Announcement { type_name, hint })) => {
                 Some((type_name, hint.map(|hint| hint.to_string())))
             }
             _ => None,

@@ -1,19 +1,15 @@
-//! The store's wake-ups: one subscription per process, started for the first listener.
+//! The store's wake-ups: one subscription per process. Scripts publish them, so the store's bus only
+//! receives.
 
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use tidemill_core::Queue;
-use tidemill_core::wake::{Wake, WakeStream};
-use tokio::sync::broadcast;
-use tokio::task::JoinHandle;
+use tidemill_core::wake::{Bus, Wake};
 
 use crate::connection::{Connections, PubSubConnection};
-
-/// A listener this far behind receives `Everything` instead.
-const MAX_BACKLOG: usize = 1_024;
 
 /// Delays before subscribing again.
 const RETRY_DELAYS: [Duration; 4] = [
@@ -23,64 +19,17 @@ const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_secs(1),
 ];
 
-/// Shares one subscription among all listeners of the process.
-#[derive(Debug)]
-pub(crate) struct WakeListener {
-    connections: Arc<Connections>,
-    channel: String,
-    sender: broadcast::Sender<Wake>,
-    task: OnceLock<AbortOnDrop>,
-}
-
-/// A task that is aborted with its owner.
-#[derive(Debug)]
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
+/// Subscribes when the first listener appears, and keeps the subscription alive from then on. After
+/// every gap, listeners receive `Everything`.
+pub(crate) async fn listen(connections: Arc<Connections>, channel: String, bus: Arc<Bus>) {
+    let mut interest = bus.interest();
+    while !interest.is_any() {
+        interest.changed().await;
     }
-}
-
-impl WakeListener {
-    pub(crate) fn new(connections: Arc<Connections>, channel: String) -> Self {
-        Self { connections, channel, sender: broadcast::Sender::new(MAX_BACKLOG), task: OnceLock::new() }
-    }
-
-    /// Completes when `queue` was, or may have been, paused or resumed.
-    pub(crate) async fn queue_changed(&self, queue: &Queue) {
-        let mut wakes = self.subscribe();
-        while let Some(wake) = wakes.next().await {
-            if matches!(&wake, Wake::Queue { queue: other, .. } if other == queue) {
-                return;
-            }
-        }
-        std::future::pending().await
-    }
-
-    pub(crate) fn subscribe(&self) -> WakeStream {
-        let receiver = self.sender.subscribe();
-        self.task.get_or_init(|| {
-            let (connections, channel, sender) =
-                (self.connections.clone(), self.channel.clone(), self.sender.clone());
-            AbortOnDrop(tokio::spawn(subscribe(connections, channel, sender)))
-        });
-        Box::pin(stream::unfold(receiver, |mut receiver| async move {
-            match receiver.recv().await {
-                Ok(wake) => Some((wake, receiver)),
-                Err(broadcast::error::RecvError::Lagged(_)) => Some((Wake::Everything, receiver)),
-                Err(broadcast::error::RecvError::Closed) => None,
-            }
-        }))
-    }
-}
-
-/// Keeps the subscription alive. After every gap, listeners receive `Everything`.
-async fn subscribe(connections: Arc<Connections>, channel: String, sender: broadcast::Sender<Wake>) {
     let mut failures = 0;
     loop {
         let started = Instant::now();
-        let Err(error) = messages(&connections, &channel, &sender).await;
+        let Err(error) = receive(&connections, &channel, &bus).await;
         tracing::debug!(%error, "no subscription to wake-ups");
         // A subscription that worked for a while ends a series of failures.
         if started.elapsed() > RETRY_DELAYS[RETRY_DELAYS.len() - 1] {
@@ -92,25 +41,36 @@ async fn subscribe(connections: Arc<Connections>, channel: String, sender: broad
     }
 }
 
-/// Forwards messages until the connection ends. In a Cluster every server delivers every message.
-async fn messages(
+/// Dispatches messages until the connection ends. In a Cluster every server delivers every message.
+async fn receive(
     connections: &Connections,
     channel: &str,
-    sender: &broadcast::Sender<Wake>,
+    bus: &Bus,
 ) -> Result<Infallible, redis::RedisError> {
     let nodes = connections.nodes();
     let node = &nodes[fastrand::usize(..nodes.len())];
     let mut subscription = PubSubConnection::open(node).await?;
     subscription.subscribe(channel.to_owned()).await?;
     connections.count_commands(1);
-    let _ = sender.send(Wake::Everything);
+    bus.dispatch(Wake::Everything);
     loop {
         let message = subscription.next().await?;
         let Ok(text) = message.get_payload::<String>() else { continue };
         // A script publishes several wake-ups in one message. Invalid ones are ignored: any client
         // may publish.
         for wake in text.lines().filter_map(|line| line.parse().ok()) {
-            let _ = sender.send(wake);
+            bus.dispatch(wake);
         }
     }
+}
+
+/// Completes when `queue` was, or may have been, paused or resumed.
+pub(crate) async fn queue_changed(bus: &Arc<Bus>, queue: &Queue) {
+    let mut wakes = bus.subscribe();
+    while let Some(wake) = wakes.next().await {
+        if matches!(&wake, Wake::Queue { queue: other, .. } if other == queue) {
+            return;
+        }
+    }
+    std::future::pending().await
 }

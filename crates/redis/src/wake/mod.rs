@@ -1,16 +1,17 @@
 //! Wake-ups: the store's own subscription, and a transport for stores of other databases.
 
+mod announcement;
 mod channel;
-mod channel_subscription;
 mod command_connection;
+mod hint;
 mod listener;
 mod outage_log;
 mod own_hints;
 mod publisher;
 mod subscriber;
-mod subscriptions;
 mod transport;
 mod twins;
 
-pub(crate) use listener::WakeListener;
+pub use hint::Hint;
+pub(crate) use listener::{listen, queue_changed};
 pub use transport::RedisTransport;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use tidemill_core::wake::Hint;
+use super::hint::Hint;
 
 /// A message returns within moments, so these cover at least the last few seconds.
 const MAX_REMEMBERED_HINTS: usize = 4_096;

@@ -1,15 +1,14 @@
 //! Publishing: wake-ups of one millisecond are sent in one round trip.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Cmd;
-use tidemill_core::wake::Hint;
-use tidemill_core::wake::Wake;
+use tidemill_core::wake::{Pending, Wake};
 use tidemill_core::{Error, Queue};
 use tokio::time::sleep;
 
 use super::channel::{Channel, hinted_message};
+use super::hint::Hint;
 use super::transport::TransportState;
 use crate::connection::reply::int;
 use crate::error::{classify, unexpected_reply};
@@ -28,20 +27,20 @@ const PUBLISH: &str = include_str!("../../lua/wake/publish.lua");
 const COUNT: &str = include_str!("../../lua/wake/count.lua");
 const TAKE: &str = include_str!("../../lua/wake/take.lua");
 
-/// Publishes until the transport is dropped.
-pub(super) async fn run(state: Arc<TransportState>) {
+/// Publishes the outgoing wake-ups. Runs until it is dropped.
+pub(super) async fn run(state: &TransportState, outgoing: &Pending) {
     loop {
-        let batch = state.pending.next_batch(sleep(BUSY_WINDOW)).await;
+        let batch = outgoing.next_batch(sleep(BUSY_WINDOW)).await;
         let commands = batch.wakes.iter().flat_map(|wake| state.wake_commands(wake)).collect();
         match state.commands.send_all(commands).await {
             Ok(()) => {
-                state.pending.sent(&batch);
+                outgoing.sent(&batch);
                 state.outage.record_success();
                 sleep(PUBLISH_INTERVAL).await;
             }
             Err(error) => {
                 state.outage.record_failure(&classify("publishing wake-ups", error));
-                state.pending.failed(&batch);
+                outgoing.failed(&batch);
                 sleep(RETRY_DELAY.mul_f64(0.5 + fastrand::f64())).await;
             }
         }

@@ -11,33 +11,31 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidemill_core::store::{Finding, Severity};
-use tidemill_core::wake::Wake;
-use tidemill_core::wake::{Hint, MessageStream, Pending, SendTiming, Subject, Transport};
+use tidemill_core::wake::{Bus, Transport};
 use tidemill_core::{Error, Namespace};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::announcement::TakeHint;
 use super::command_connection::CommandConnection;
+use super::hint::Hint;
 use super::outage_log::OutageLog;
 use super::own_hints::OwnHints;
-use super::subscriptions::{self, Subscriptions};
-use super::{publisher, subscriber};
+use super::{announcement, publisher, subscriber};
 use crate::acl::MissingPermissions;
 use crate::connection::keys::WakeKeys;
 use crate::connection::{Node, connect_error};
 use crate::options::RedisOptions;
 
-/// How long an enqueue waits for its wake-up to be sent. A hint is not worth more.
-const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
-
 /// How long to wait for a share of a hint. After that the listener polls.
 const TAKE_HINT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How many announcements may wait for the shares of their hints.
+const MAX_WAITING_ANNOUNCEMENTS: usize = 1_024;
 
 /// Transports wake-ups through a Redis or Valkey server, or a Cluster.
 pub struct RedisTransport {
     state: Arc<TransportState>,
-    /// The publisher and the subscriber. They end with the transport.
-    _tasks: JoinSet<()>,
 }
 
 /// The state that the parts of the transport share.
@@ -45,8 +43,6 @@ pub(super) struct TransportState {
     pub(super) options: RedisOptions,
     pub(super) keys: WakeKeys,
     pub(super) commands: CommandConnection,
-    pub(super) pending: Pending,
-    pub(super) subscriptions: Subscriptions,
     pub(super) own_hints: OwnHints,
     pub(super) outage: OutageLog,
     /// Number of invalid messages.
@@ -61,8 +57,6 @@ impl RedisTransport {
             keys: WakeKeys::new(options.namespace.clone(), options.database()),
             commands: CommandConnection::new(&options)?,
             outage: OutageLog::new(&options),
-            pending: Pending::default(),
-            subscriptions: Subscriptions::default(),
             own_hints: OwnHints::default(),
             ignored: AtomicU64::new(0),
             options,
@@ -71,10 +65,7 @@ impl RedisTransport {
             Err(error) if error.is_transient() => state.outage.record_failure(&error),
             reply => reply?,
         }
-        let mut tasks = JoinSet::new();
-        tasks.spawn(publisher::run(state.clone()));
-        tasks.spawn(subscriber::run(state.clone()));
-        Ok(Self { state, _tasks: tasks })
+        Ok(Self { state })
     }
 
     /// How many invalid messages it has received.
@@ -82,9 +73,29 @@ impl RedisTransport {
         self.state.ignored.load(Ordering::Relaxed)
     }
 
+    /// Takes one share of a hint. Returns whether one was left.
+    #[doc(hidden)]
+    pub async fn take_hint(&self, hint: &Hint) -> bool {
+        TakeHint::take_hint(&*self.state, hint).await
+    }
+
     /// The prefix of its channels and hints.
     pub fn namespace(&self) -> &Namespace {
         &self.state.options.namespace
+    }
+}
+
+impl TakeHint for TransportState {
+    /// If the server does not answer in time, the claim polls.
+    async fn take_hint(&self, hint: &Hint) -> bool {
+        match timeout(TAKE_HINT_TIMEOUT, self.take_share(hint)).await {
+            Ok(Ok(taken)) => taken,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "cannot take a share of a hint");
+                true
+            }
+            Err(_) => true,
+        }
     }
 }
 
@@ -119,27 +130,19 @@ impl TransportState {
 
 #[async_trait]
 impl Transport for RedisTransport {
-    fn publish(&self, wake: Wake) -> SendTiming {
-        self.state.pending.add(wake)
-    }
-
-    async fn flush(&self) {
-        let _ = timeout(FLUSH_TIMEOUT, self.state.pending.flushed()).await;
-    }
-
-    fn subscribe(&self, subject: Subject) -> MessageStream {
-        subscriptions::subscribe(&self.state, subject)
-    }
-
-    async fn take_hint(&self, hint: &Hint) -> bool {
-        match timeout(TAKE_HINT_TIMEOUT, self.state.take_share(hint)).await {
-            Ok(Ok(taken)) => taken,
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "cannot take a share of a hint");
-                true
+    async fn run(&self, bus: Arc<Bus>) {
+        let (announcements, announced) = mpsc::channel(MAX_WAITING_ANNOUNCEMENTS);
+        let publish = async {
+            match bus.outgoing() {
+                Some(outgoing) => publisher::run(&self.state, outgoing).await,
+                None => std::future::pending().await,
             }
-            Err(_) => true,
-        }
+        };
+        tokio::join!(
+            publish,
+            subscriber::run(&self.state, &bus, announcements),
+            announcement::run(&self.state, &bus, announced),
+        );
     }
 
     async fn checkup(&self) -> Vec<Finding> {

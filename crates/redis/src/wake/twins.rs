@@ -38,11 +38,6 @@ impl ExpectedTwins {
         }
         is_twin
     }
-
-    /// Forgets all: the connection is closed.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use tidemill_core::wake::{Bus, Wake};
 use tidemill_core::{Clock, Error};
 
 use super::batch::{BatchTransaction, FailedRequest};
@@ -16,7 +17,7 @@ use super::request::{DatabaseRequest, RunsLeft};
 use super::thread::{DatabaseThread, ThreadMessage};
 use crate::error::{RequestError, classify};
 use crate::options::{Location, SqliteOptions, Synchronous};
-use crate::wake::{TransactionWakes, WakePublisher};
+use crate::wake::TransactionWakes;
 
 /// How many rows one transaction gathers. At this number the sync to disk is a small part of the
 /// cost, and the first caller does not wait long for the last.
@@ -30,16 +31,16 @@ const FOREIGN_WRITE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) async fn start(
     options: SqliteOptions,
     clock: Arc<dyn Clock>,
-    publisher: WakePublisher,
+    bus: Arc<Bus>,
 ) -> Result<DatabaseThread, Error> {
-    let open = move || Writer::open(&options, clock, publisher);
+    let open = move || Writer::open(&options, clock, bus);
     DatabaseThread::start("tidemill-writer", open, Writer::run).await
 }
 
 struct Writer {
     connection: Connection,
     clock: Arc<dyn Clock>,
-    publisher: WakePublisher,
+    bus: Arc<Bus>,
     /// The disk reserve beside the file. None in memory, where no other process can write either.
     reserve: Option<DiskReserve>,
     /// The configured level, for commits that must be durable.
@@ -52,7 +53,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn open(options: &SqliteOptions, clock: Arc<dyn Clock>, publisher: WakePublisher) -> Result<Self, Error> {
+    fn open(options: &SqliteOptions, clock: Arc<dyn Clock>, bus: Arc<Bus>) -> Result<Self, Error> {
         let connection = open::open(options)?;
         let mut reserve = match &options.path {
             Location::File(path) => Some(DiskReserve::for_database(path)),
@@ -65,7 +66,7 @@ impl Writer {
         Ok(Self {
             connection,
             clock,
-            publisher,
+            bus,
             reserve,
             configured_sync,
             current_sync: configured_sync,
@@ -88,7 +89,7 @@ impl Writer {
     /// Waits for a request, and checks for writes of other processes while there are listeners.
     fn next(&mut self, requests: &Receiver<ThreadMessage>) -> Option<Box<dyn DatabaseRequest>> {
         loop {
-            let message = if self.reserve.is_some() && self.publisher.has_listeners() {
+            let message = if self.reserve.is_some() && self.bus.has_listeners() {
                 requests.recv_timeout(FOREIGN_WRITE_POLL_INTERVAL.saturating_sub(self.last_check.elapsed()))
             } else {
                 requests.recv().map_err(RecvTimeoutError::from)
@@ -112,7 +113,7 @@ impl Writer {
             && version != self.data_version
         {
             self.data_version = version;
-            self.publisher.wake_everything();
+            self.bus.dispatch(Wake::Everything);
         }
     }
 
@@ -204,7 +205,7 @@ impl Writer {
         let mut wakes = TransactionWakes::default();
         match (BatchTransaction { connection, now, wakes: &mut wakes }).commit(batch) {
             Ok(failed) => {
-                self.publisher.publish(wakes);
+                wakes.into_iter().for_each(|wake| self.bus.publish(wake));
                 Ok(failed)
             }
             Err(failure) => {

@@ -1,8 +1,8 @@
 //! `close`: asks the holder of a session to end it.
 
-use tidemill_core::Error;
 use tidemill_core::fleet::SessionId;
 use tidemill_core::wake::Wake;
+use tidemill_core::{Error, Store};
 
 use super::run;
 use super::session_row::{after_end, find};

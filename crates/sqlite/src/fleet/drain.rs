@@ -1,10 +1,10 @@
 //! `drain`: orders a worker to drain.
 
 use rusqlite::params;
-use tidemill_core::Error;
 use tidemill_core::fleet::WorkerKey;
 use tidemill_core::store::fleet::ORDER_TIMEOUT;
 use tidemill_core::wake::Wake;
+use tidemill_core::{Error, Store};
 
 use super::run;
 use crate::connection::{Cost, Tx};

@@ -46,7 +46,9 @@ const MAX_CHECKED_BYTES: i64 = 1 << 30;
 pub(crate) async fn checkup(store: &SqliteStore) -> Result<Checkup, Error> {
     let mut findings = store.read(|tx| read_findings(tx)).await?;
     findings.push(check_write(store).await);
-    findings.extend(store.bus().checkup().await);
+    if let Some(transport) = store.transport() {
+        findings.extend(transport.checkup().await);
+    }
     let server = format!("sqlite {}", rusqlite::version());
     Ok(Checkup { server, durability: store.durability(), findings })
 }

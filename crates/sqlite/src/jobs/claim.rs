@@ -40,7 +40,7 @@ pub(crate) async fn claim(store: &SqliteStore, claim: ClaimParams<'_>) -> Result
     if wait.is_zero() {
         return Ok(claim_now(store, &args).await?.jobs);
     }
-    let _listening = store.listen();
+    let _listening = store.bus().listen();
     let mut deadline = store.clock().sleep(wait);
     loop {
         let permit = tokio::select! {

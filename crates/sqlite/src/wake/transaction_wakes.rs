@@ -6,7 +6,7 @@ use tidemill_core::wake::Wake;
 /// The wake-ups of a transaction, each once.
 #[derive(Debug, Default)]
 pub(crate) struct TransactionWakes {
-    pub(super) wakes: Vec<Wake>,
+    wakes: Vec<Wake>,
 }
 
 impl TransactionWakes {
@@ -28,5 +28,14 @@ impl TransactionWakes {
             Wake::Queue { queue: other, jobs } if other == queue => Some(jobs),
             _ => None,
         })
+    }
+}
+
+impl IntoIterator for TransactionWakes {
+    type Item = Wake;
+    type IntoIter = std::vec::IntoIter<Wake>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.wakes.into_iter()
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use futures_util::stream;
 use tidemill_core::name::{HolderId, JobId, Queue};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::runs::{
@@ -17,8 +16,7 @@ use tidemill_core::store::{
     ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
     StartParams, Verdict,
 };
-use tidemill_core::wake::Subscribers;
-use tidemill_core::wake::{Wake, WakeStream};
+use tidemill_core::wake::Bus;
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Lease, Store};
 
@@ -33,8 +31,8 @@ pub(crate) struct FaultyStore {
     pub(crate) pruned: AtomicU64,
     /// Whether every wake-up is lost.
     pub(crate) muted: AtomicBool,
-    /// The wake-ups of other processes.
-    pub(crate) others: Subscribers<Wake>,
+    /// The bus of a muted store, on which nothing is published.
+    pub(crate) silent_bus: Arc<Bus>,
     pub(crate) shard: LostShard,
     /// Whether running jobs are not counted, as at-most-once jobs without an index entry.
     pub(crate) uncounted: AtomicBool,
@@ -217,11 +215,8 @@ impl Store for FaultyStore {
         self.inner.checkup().await
     }
 
-    fn subscribe(&self) -> WakeStream {
-        if self.muted.load(Ordering::SeqCst) {
-            return Box::pin(stream::pending());
-        }
-        Box::pin(stream::select(self.inner.subscribe(), self.others.subscribe()))
+    fn bus(&self) -> &Arc<Bus> {
+        if self.muted.load(Ordering::SeqCst) { &self.silent_bus } else { self.inner.bus() }
     }
 
     fn fleet(&self) -> &dyn Fleet {

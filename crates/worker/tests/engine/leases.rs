@@ -150,7 +150,7 @@ async fn a_wake_up_that_names_a_running_job_makes_the_worker_ask_and_ends_nothin
     assert_eq!(begun.recv().await, Some(1));
     // The clock is paused, so there is no heartbeat.
     for (asked, wake) in [Wake::Cancel(job.clone()), Wake::LeaseLost(job.clone())].into_iter().enumerate() {
-        world.store.others.publish(&wake);
+        world.store.bus().dispatch(wake);
         with_timeout(world.plan().called(Verb::Extend, asked + 1)).await;
     }
     finish.send(true).unwrap();
@@ -216,7 +216,7 @@ async fn an_end_that_is_being_committed_is_not_taken_for_a_lost_lease() {
     };
     let mut running = Background::run(world.worker().handle(handler).queue("default", 1));
     began.recv().await.unwrap();
-    world.store.others.publish(&Wake::LeaseLost(job.clone()));
+    world.store.bus().dispatch(Wake::LeaseLost(job.clone()));
     // Processed before the next one, which has been processed when this returns.
     tokio::time::sleep(Duration::from_millis(50)).await;
     go_on.send(()).unwrap();

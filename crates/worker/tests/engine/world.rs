@@ -9,7 +9,7 @@ use tidemill_core::dead_letter::DeadLetter;
 use tidemill_core::job::JobState;
 use tidemill_core::name::{Queue, QueueName};
 use tidemill_core::store::{JobInfo, ListJobsParams, QueueInfo};
-use tidemill_core::wake::Subscribers;
+use tidemill_core::wake::{Bus, PollInterval};
 use tidemill_core::{Client, Envelope, Job, JobId, Store, Timestamp};
 use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
 use tidemill_worker::{Event, Report, Worker, WorkerBuilder, WorkerError};
@@ -61,7 +61,7 @@ impl World {
             plan: FaultPlan::default(),
             pruned: 0.into(),
             muted: false.into(),
-            others: Subscribers::default(),
+            silent_bus: Arc::new(Bus::new(PollInterval::NEVER)),
             shard: LostShard::default(),
             uncounted: false.into(),
         });

@@ -12,7 +12,6 @@ mod poll_interval;
 mod poll_permit;
 mod poll_schedule;
 mod queue_waiters;
-mod waiter_count;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use poll_interval::PollInterval;
 pub use poll_permit::{PollPermit, Polled};
 use queue_waiters::QueueWaiters;
-use waiter_count::WaiterCount;
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::name::{Queue, QueueName};
@@ -31,13 +30,14 @@ use crate::name::{Queue, QueueName};
 pub struct WaitQueues {
     interval: PollInterval,
     queues: Mutex<HashMap<Queue, QueueWaiters>>,
-    waiter_count: WaiterCount,
+    /// How many claims wait for any queue.
+    waiting_claims: watch::Sender<usize>,
 }
 
 impl WaitQueues {
     /// Creates wait queues without waiters; `interval` is the time between regular polls.
     pub fn new(interval: PollInterval) -> Self {
-        Self { interval, queues: Mutex::default(), waiter_count: WaiterCount::default() }
+        Self { interval, queues: Mutex::default(), waiting_claims: watch::Sender::new(0) }
     }
 
     /// Wakes up to `jobs` waiters of the queue, longest-waiting first, and returns how many. With
@@ -70,15 +70,10 @@ impl WaitQueues {
         self.lock().get(queue).map_or(0, QueueWaiters::waiting)
     }
 
-    /// Completes when a claim waits for any queue. Only one task may call this or
-    /// [`until_idle`](Self::until_idle) at a time.
-    pub async fn until_waiting(&self) {
-        self.waiter_count.until(|waiting| waiting > 0).await;
-    }
-
-    /// Completes when no claim waits for any queue.
-    pub async fn until_idle(&self) {
-        self.waiter_count.until(|waiting| waiting == 0).await;
+    /// How many claims wait for any queue. A receiver is notified when the first one comes and when
+    /// the last one leaves.
+    pub(crate) fn waiting_claims(&self) -> watch::Receiver<usize> {
+        self.waiting_claims.subscribe()
     }
 
     /// Waits until a poll of `queue` is worthwhile and returns the permit for it.

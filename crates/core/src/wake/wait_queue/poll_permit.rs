@@ -73,7 +73,10 @@ pub(super) async fn wait<'b>(
     queue: &'b Queue,
     clock: &'b dyn Clock,
 ) -> PollPermit<'b> {
-    wait_queues.waiter_count.join();
+    wait_queues.waiting_claims.send_if_modified(|waiting| {
+        *waiting += 1;
+        *waiting == 1
+    });
     let id = wait_queues.with_queue(queue, QueueWaiters::enter);
     let mut waiter = PermitWaiter { wait_queues, queue, clock, id, timer: None };
     let start = poll_fn(|cx| waiter.poll(cx)).await;
@@ -133,6 +136,9 @@ impl PermitWaiter<'_> {
 impl Drop for PermitWaiter<'_> {
     fn drop(&mut self) {
         self.wait_queues.with_queue(self.queue, |waiters| waiters.leave(self.id));
-        self.wait_queues.waiter_count.leave();
+        self.wait_queues.waiting_claims.send_if_modified(|waiting| {
+            *waiting -= 1;
+            *waiting == 0
+        });
     }
 }
