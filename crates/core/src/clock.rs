@@ -75,6 +75,19 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Completes when this clock has advanced by `duration`.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
+    /// Completes when this clock shows `time`, and after `longest` at the latest: a clock that is set
+    /// back must not delay the caller.
+    fn sleep_until(&self, time: Timestamp, longest: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        loop {
+            let now = self.now();
+            let sleep = self.sleep(now.until(time).min(longest));
+            // If the clock was advanced between the two calls, the sleep would be too long.
+            if self.now() == now {
+                return sleep;
+            }
+        }
+    }
+
     /// The time since an arbitrary moment, by a clock that cannot be set.
     fn monotonic(&self) -> Duration {
         static BEGUN: OnceLock<Instant> = OnceLock::new();

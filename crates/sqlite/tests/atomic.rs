@@ -154,7 +154,7 @@ async fn work_that_cannot_end_its_job_is_undone() {
     let claim = TransactionClaim { payload_limit: 0, ..claim(&claimed) };
     let work = store.done(|connection| insert(connection, 1).map(|()| Next::<Checkout>::job(Ship)));
     let refused = work.into_work().commit(&claim).await;
-    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
     // Work that ends its own job from outside has no job left to end.
     let (inside, change, job) = (store.clone(), scene.settlement(&claimed, output("1")).change, id.clone());
     let work = store.done(move |connection| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::store::{PromoteParams, Promoted};
-use tidemill_core::{Error, Queue};
+use tidemill_core::{Error, Queue, Timestamp};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -45,10 +45,11 @@ impl Promoter {
     async fn promote_loop(&mut self) {
         let mut backoff = self.shared.backoff("promoting scheduled jobs");
         loop {
+            let asked_at = self.shared.store.clock().now();
             match self.promote().await {
                 Ok(promoted) => {
                     backoff.record_success();
-                    self.wait_for_next(&promoted).await;
+                    self.wait_for_next(&promoted, asked_at).await;
                 }
                 Err(error) => tokio::time::sleep(backoff.record_failure(&error)).await,
             }
@@ -60,9 +61,10 @@ impl Promoter {
         with_timeout(CALL_TIMEOUT, "promote", self.shared.store.promote(promote)).await
     }
 
-    async fn wait_for_next(&mut self, promoted: &Promoted) {
+    /// Waits until the next job is due, counted from the call that reported it.
+    async fn wait_for_next(&mut self, promoted: &Promoted, asked_at: Timestamp) {
         let pause = self.pause(promoted);
-        let due = self.shared.store.clock().sleep(pause);
+        let due = self.shared.store.clock().sleep_until(asked_at.after(pause), pause);
         tokio::time::sleep(MIN_PAUSE).await;
         tokio::select! {
             () = due => {}

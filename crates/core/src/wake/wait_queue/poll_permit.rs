@@ -116,19 +116,8 @@ impl PermitWaiter<'_> {
 
     fn set_timer(&mut self, due: Option<Timestamp>) {
         if self.timer.as_ref().map(|(set_for, _)| *set_for) != due {
-            self.timer = due.map(|due| (due, self.sleep_until(due)));
-        }
-    }
-
-    fn sleep_until(&self, due: Timestamp) -> Sleep {
-        loop {
-            let now = self.clock.now();
-            // A clock that is set back must not delay the regular poll.
-            let sleep = self.clock.sleep(now.until(due).min(self.wait_queues.interval.longest()));
-            // If the clock was advanced between the two calls, the sleep would be too long.
-            if self.clock.now() == now {
-                return sleep;
-            }
+            let longest = self.wait_queues.interval.longest();
+            self.timer = due.map(|due| (due, self.clock.sleep_until(due, longest)));
         }
     }
 }
