@@ -32,8 +32,8 @@ impl Replayer {
         let mut state = self.shared.lock();
         Ok(match result {
             Ok(output) => {
-                let what = format_args!("the output of workflow `{}`", state.program.name());
-                state.check_end_size(what, &output)?;
+                let name = state.program.name();
+                state.check_end_size(format_args!("the output of workflow `{name}`"), &output)?;
                 RunEnd::Completed(output)
             }
             Err(WorkflowError(WorkflowErrorKind::Failed(message))) => RunEnd::Failed { message },
