@@ -50,6 +50,26 @@ pub struct Interest {
 #[derive(Debug)]
 pub struct ListenGuard(watch::Sender<usize>);
 
+impl ListenGuard {
+    /// Counts one more. Receivers are notified of the first and of the end of the last.
+    pub(super) fn new(count: &watch::Sender<usize>) -> Self {
+        count.send_if_modified(|count| {
+            *count += 1;
+            *count == 1
+        });
+        Self(count.clone())
+    }
+}
+
+impl Drop for ListenGuard {
+    fn drop(&mut self) {
+        self.0.send_if_modified(|count| {
+            *count -= 1;
+            *count == 0
+        });
+    }
+}
+
 impl Bus {
     /// Creates a bus whose wake-ups stay in this process, or are published to others by the store
     /// itself. `interval` is how often waiting claims poll.
@@ -141,11 +161,7 @@ impl Bus {
 
     /// Declares interest in wake-ups of other processes.
     pub fn listen(&self) -> ListenGuard {
-        self.listeners.send_if_modified(|listeners| {
-            *listeners += 1;
-            *listeners == 1
-        });
-        ListenGuard(self.listeners.clone())
+        ListenGuard::new(&self.listeners)
     }
 
     /// Whether there are subscribers or other listeners in this process.
@@ -156,15 +172,6 @@ impl Bus {
     /// What this process wants to receive from others.
     pub fn interest(&self) -> Interest {
         Interest { claims: self.wait_queues.waiting_claims(), listeners: self.listeners.subscribe() }
-    }
-}
-
-impl Drop for ListenGuard {
-    fn drop(&mut self) {
-        self.0.send_if_modified(|listeners| {
-            *listeners -= 1;
-            *listeners == 0
-        });
     }
 }
 

@@ -9,6 +9,7 @@ use super::{QueueWaiters, WaitQueues};
 use crate::clock::{Clock, Timestamp};
 use crate::name::Queue;
 use crate::store::{Claimed, Error};
+use crate::wake::ListenGuard;
 
 /// What a poll of a queue found.
 #[derive(Debug, Default)]
@@ -73,12 +74,9 @@ pub(super) async fn wait<'b>(
     queue: &'b Queue,
     clock: &'b dyn Clock,
 ) -> PollPermit<'b> {
-    wait_queues.waiting_claims.send_if_modified(|waiting| {
-        *waiting += 1;
-        *waiting == 1
-    });
+    let counted = ListenGuard::new(&wait_queues.waiting_claims);
     let id = wait_queues.with_queue(queue, QueueWaiters::enter);
-    let mut waiter = PermitWaiter { wait_queues, queue, clock, id, timer: None };
+    let mut waiter = PermitWaiter { wait_queues, queue, clock, id, timer: None, _counted: counted };
     let start = poll_fn(|cx| waiter.poll(cx)).await;
     PollPermit { wait_queues, queue, clock, start: Some(start) }
 }
@@ -91,6 +89,8 @@ struct PermitWaiter<'b> {
     id: WaiterId,
     /// The timer of the next poll and its due time; set only while this is the first waiter.
     timer: Option<(Timestamp, Sleep)>,
+    /// Counts this claim among the waiting ones.
+    _counted: ListenGuard,
 }
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -125,9 +125,5 @@ impl PermitWaiter<'_> {
 impl Drop for PermitWaiter<'_> {
     fn drop(&mut self) {
         self.wait_queues.with_queue(self.queue, |waiters| waiters.leave(self.id));
-        self.wait_queues.waiting_claims.send_if_modified(|waiting| {
-            *waiting -= 1;
-            *waiting == 0
-        });
     }
 }
