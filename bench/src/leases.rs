@@ -18,7 +18,7 @@ use crate::histogram::LatencyHistogram;
 pub(crate) async fn run(args: &super::LeasesBench) -> Result<()> {
     let client = tidemill::connect(&args.store).await?;
     let workers: Vec<_> = (0..args.members).map(worker_entry).collect::<Result<_>>()?;
-    let fleet = client.store().fleet();
+    let fleet = client.store();
     for some in workers.chunks(100) {
         fleet.join(some).await?;
     }
@@ -65,7 +65,7 @@ async fn lease_at_rate(
     let beats = tokio::spawn(async move {
         for some in all.chunks(20).cycle() {
             let heartbeat = BeatParams { workers: some, grace: Duration::ZERO };
-            let _ = beating.store().fleet().beat(heartbeat).await;
+            let _ = beating.store().beat(heartbeat).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
@@ -100,12 +100,12 @@ async fn lease_once(client: &Client) -> Result<Duration> {
         defaults: WorkerDefaults::default(),
     };
     let started = Instant::now();
-    let leased = client.store().fleet().lease(&lease).await?;
+    let leased = client.store().lease(&lease).await?;
     let took = started.elapsed();
     if !matches!(leased, Leased::Granted(_)) {
         bail!("nothing was given: {leased:?}");
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    client.store().fleet().release(&[ReleaseParams { session, holder }]).await?;
+    client.store().release(&[ReleaseParams { session, holder }]).await?;
     Ok(took)
 }

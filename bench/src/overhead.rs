@@ -44,12 +44,12 @@ async fn join_fleet(store: &str, endpoint: &str) -> Result<tokio::task::JoinHand
         beat_timeout: Duration::from_secs(15),
         detail: Bytes::from_static(b"{}"),
     };
-    client.store().fleet().join(from_ref(&worker)).await?;
+    client.store().join(from_ref(&worker)).await?;
     Ok(tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_secs(5)).await;
             let params = BeatParams { workers: from_ref(&worker), grace: Duration::ZERO };
-            let _ = client.store().fleet().beat(params).await;
+            let _ = client.store().beat(params).await;
         }
     }))
 }

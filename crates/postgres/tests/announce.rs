@@ -15,8 +15,8 @@ use tidemill_core::store::runs::{
     AfterCommit, CloseRun, Delivered, Delivery, StartRunResult, TerminateParams,
 };
 use tidemill_core::store::{
-    Cancelled, ClaimParams, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued, JobRecord, NewJob,
-    RedriveItem, RedriveParams, Verdict,
+    Cancelled, ClaimParams, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued, Inspect, JobRecord,
+    Jobs, NewJob, RedriveItem, RedriveParams, Runs, Verdict,
 };
 use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::workflow::{RunId, RunStatus};

@@ -15,8 +15,10 @@ use futures_util::future::join_all;
 use tidemill_core::chain::{Blocker, Dedup, JobLinks, with_blockers};
 use tidemill_core::job::JobState;
 use tidemill_core::settle::{Change, NextJob, Settlement};
-use tidemill_core::store::{Claimed, Due, EnqueueParams, Enqueued, JobRecord, NewJob, Verdict};
-use tidemill_core::{Error, JobId, Store, Timestamp};
+use tidemill_core::store::{
+    Claimed, Due, EnqueueParams, Enqueued, Inspect, JobRecord, Jobs, NewJob, Queues, Verdict,
+};
+use tidemill_core::{Error, JobId, Timestamp};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::QueueHarness;
 use tidemill_testkit::servers::shared_postgres;

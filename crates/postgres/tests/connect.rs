@@ -6,7 +6,7 @@
 mod world;
 
 use futures_util::future::join_all;
-use tidemill_core::store::Durability;
+use tidemill_core::store::{Durability, Inspect, Queues};
 use tidemill_core::{Error, Queue, QueueName, Store};
 use tidemill_postgres::{PostgresOptions, PostgresStore};
 use tidemill_testkit::servers::{Postgres, PostgresOptions as ServerOptions, shared_postgres};

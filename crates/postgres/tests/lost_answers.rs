@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tidemill_core::{Client, Error, Job, JobId, Store};
+use tidemill_core::store::{Inspect, Jobs};
+use tidemill_core::{Client, Error, Job, JobId};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::lost_answers::{no_job_is_accepted_twice, one_enqueue_stays_one_job};
 use tidemill_testkit::servers::shared_postgres;

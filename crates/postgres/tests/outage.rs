@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{ClaimParams, Due, EnqueueParams, NewJob};
+use tidemill_core::store::{ClaimParams, Due, EnqueueParams, Inspect, Jobs, NewJob, Queues};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Envelope, Error, HolderId, JobId, Queue, QueueName, Store};
 use tidemill_postgres::PostgresStore;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use tidemill_core::store::Severity;
+use tidemill_core::store::{Inspect, Queues, Severity};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Outcome, Queue, QueueName, Store};
 use tidemill_postgres::{PostgresOptions, PostgresStore};

@@ -4,8 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod world;
-
-use tidemill_core::Store;
+use tidemill_core::store::Jobs;
 use tidemill_testkit::servers::shared_postgres;
 use world::{connect, query, session};
 

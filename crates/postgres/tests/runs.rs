@@ -17,7 +17,7 @@ use tidemill_core::store::runs::{
     AfterCommit, Delivery, Effect, EntryKind, ReadJournalParams, RunPosition, StoredEntry,
     task_envelope as task_bytes, with_timestamp,
 };
-use tidemill_core::store::{ClaimParams, CompleteParams, Completed, Verdict};
+use tidemill_core::store::{ClaimParams, CompleteParams, Completed, Jobs, Queues, Runs, Verdict};
 use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
 use tidemill_core::{HolderId, Store, Timestamp};

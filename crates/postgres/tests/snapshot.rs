@@ -8,8 +8,8 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::store::Severity;
-use tidemill_core::{Queue, QueueName, Store};
+use tidemill_core::store::{Inspect, Severity};
+use tidemill_core::{Queue, QueueName};
 use tidemill_testkit::conformance::{LONG, QueueHarness, SHORT, until};
 use tidemill_testkit::servers::{Postgres, PostgresOptions};
 use tokio_postgres::Client;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sqlx::{Connection, PgConnection};
 use tidemill_core::chain::{Completion, Dedup, JobLinks};
 use tidemill_core::job::JobState;
-use tidemill_core::store::{CompleteParams, Completed, Enqueued, NewJob};
+use tidemill_core::store::{CompleteParams, Completed, Enqueued, Inspect, NewJob};
 use tidemill_core::transaction::TransactionClaim;
 use tidemill_core::{Error, JobId, Store};
 use tidemill_postgres::PostgresStore;

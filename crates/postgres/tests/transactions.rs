@@ -15,7 +15,8 @@ use tidemill_core::chain::{Chain, Next};
 use tidemill_core::job::JobState;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{
-    self, CompleteParams, Completed, Enqueued, ExtendParams, Extended, StartParams, Verdict,
+    self, CompleteParams, Completed, Enqueued, ExtendParams, Extended, Inspect, Jobs, Queues, StartParams,
+    Verdict,
 };
 use tidemill_core::transaction::{Committed, Done, TransactionClaim};
 use tidemill_core::wake::Wake;

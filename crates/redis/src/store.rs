@@ -5,20 +5,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, Once};
 
 use async_trait::async_trait;
-use tidemill_core::settle::Settlement;
-use tidemill_core::store::Fleet;
-use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
-    StartRunResult, StoredEntry, TerminateParams,
-};
-use tidemill_core::store::{
-    Cancelled, Checkup, ClaimParams, Claimed, CompleteParams, Completed, Deleted, Durability, EnqueueParams,
-    Enqueued, ExpiredLeases, ExtendParams, Extended, Finding, JobInfo, ListExpiredParams, ListJobsParams,
-    Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams, StartParams, Verdict,
-};
+use tidemill_core::store::Durability;
 use tidemill_core::wake::{Bus, PollInterval};
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, HolderId, JobId, Queue, Store};
+use tidemill_core::{Clock, Error, HolderId, Queue, Store};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -147,102 +137,6 @@ impl RedisStore {
 
 #[async_trait]
 impl Store for RedisStore {
-    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
-        self.enqueue_jobs(enqueue).await
-    }
-
-    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
-        self.claim_jobs(claim).await
-    }
-
-    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
-        self.recover_claims(recover).await
-    }
-
-    fn needs_recover(&self, queue: &Queue, worker: &HolderId) -> bool {
-        self.uncertain_claims.contains(queue, worker)
-    }
-
-    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
-        self.start_jobs(start).await
-    }
-
-    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
-        self.extend_leases(extend).await
-    }
-
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.settle_claims(settlements).await
-    }
-
-    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
-        self.promote_due(promote).await
-    }
-
-    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
-        self.expired_leases(expired).await
-    }
-
-    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.rescue_claims(settlements).await
-    }
-
-    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
-        self.cancel_job(job).await
-    }
-
-    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
-        self.redrive_dead_letters(redrive).await
-    }
-
-    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        self.drop_dead_letters(queue, jobs).await
-    }
-
-    async fn pause(&self, queue: &Queue) -> Result<(), Error> {
-        self.pause_queue(queue).await
-    }
-
-    async fn resume(&self, queue: &Queue) -> Result<(), Error> {
-        self.resume_queue(queue).await
-    }
-
-    async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
-        self.purge_queue(queue).await
-    }
-
-    async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
-        self.prune_leftovers(queues).await
-    }
-
-    async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
-        self.register(queues).await
-    }
-
-    async fn leave(&self, worker: &HolderId, queues: &[Queue]) -> Result<(), Error> {
-        self.remove_worker(worker, queues).await
-    }
-
-    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        self.find_job(job).await
-    }
-
-    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
-        self.list_jobs(list).await
-    }
-
-    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        self.queue_infos().await
-    }
-
-    async fn checkup(&self) -> Result<Checkup, Error> {
-        self.run_checkup().await
-    }
-
-    async fn fix(&self) -> Result<Vec<Finding>, Error> {
-        self.fix_damage().await
-    }
-
     fn bus(&self) -> &Arc<Bus> {
         &self.bus
     }
@@ -251,48 +145,8 @@ impl Store for RedisStore {
         &*self.clock
     }
 
-    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
-        self.complete_job(complete).await
-    }
-
-    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        self.delete_chain(chain).await
-    }
-
-    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
-        self.start_new_run(run).await
-    }
-
-    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
-        self.deliver_events(deliveries).await
-    }
-
-    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
-        self.terminate_run(terminate).await
-    }
-
-    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
-        self.read_journal(read).await
-    }
-
-    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
-        self.find_run(run).await
-    }
-
-    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
-        self.list_runs(list).await
-    }
-
-    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
-        self.prune_ended_runs(prune).await
-    }
-
     fn same_shard(&self, one: &RunId, other: &RunId) -> bool {
         self.keys.shard_of_run(one) == self.keys.shard_of_run(other)
-    }
-
-    fn fleet(&self) -> &dyn Fleet {
-        self
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::mortal::Mortal;
 use tidemill_core::dead_letter::redrive::{DeadLetterFilter, redrive};
 use tidemill_core::settle::Settlement;
-use tidemill_core::store::{Cancelled, Due, PromoteParams, Verdict};
+use tidemill_core::store::{Cancelled, Due, Jobs, PromoteParams, Queues, Verdict};
 use tidemill_core::{Client, Guarantee, Queue, QueueName, Store, job::JobState};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::harness::{JobSpec, dead, done, job, retry, until};

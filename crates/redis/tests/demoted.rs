@@ -10,8 +10,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use tidemill_core::store::{ExtendParams, Extended, Verdict};
-use tidemill_core::{Error, Guarantee, Queue, QueueName, Store};
+use tidemill_core::store::{ExtendParams, Extended, Jobs, Verdict};
+use tidemill_core::{Error, Guarantee, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::QueueHarness;
 use tidemill_testkit::conformance::harness::{done, job, until};

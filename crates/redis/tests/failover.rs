@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use tidemill_core::store::Jobs;
 use tidemill_core::wake::{Bus, PollInterval, Transport, Wake};
-use tidemill_core::{Clock, Error, JobId, Queue, QueueName, Store, Timestamp};
+use tidemill_core::{Clock, Error, JobId, Queue, QueueName, Timestamp};
 use tidemill_redis::{RedisOptions, RedisStore, RedisTransport};
 use tidemill_testkit::conformance::QueueHarness;
 use tidemill_testkit::conformance::harness::{done, job};

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{
-    ClaimParams, Due, EnqueueParams, ExtendParams, Extended, NewJob, StartParams, Verdict,
+    ClaimParams, Due, EnqueueParams, ExtendParams, Extended, Jobs, NewJob, StartParams, Verdict,
 };
-use tidemill_core::{HolderId, JobId, Lease, Queue, QueueName, Store};
+use tidemill_core::{HolderId, JobId, Lease, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::servers::Redis;
 

@@ -15,8 +15,8 @@ use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead};
 use tidemill_core::job::JobState;
 use tidemill_core::settle::{Outcome, Settlement, decide_malformed};
 use tidemill_core::store::{
-    Cancelled, ClaimParams, Due, EnqueueParams, Enqueued, Finding, ListExpiredParams, ListJobsParams, NewJob,
-    PromoteParams, Promoted, Severity, Verdict,
+    Cancelled, ClaimParams, Due, EnqueueParams, Enqueued, Finding, Inspect, Jobs, ListExpiredParams,
+    ListJobsParams, NewJob, PromoteParams, Promoted, Queues, Severity, Verdict,
 };
 use tidemill_core::{DeadLetter, DeathReason, Error, Guarantee, JobId, Namespace, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};

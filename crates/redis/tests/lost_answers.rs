@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tidemill_core::store::{EnqueueParams, NewJob};
-use tidemill_core::{Client, Error, Guarantee, Job, JobId, Queue, QueueName, Store};
+use tidemill_core::store::{EnqueueParams, Inspect, Jobs, NewJob, Queues};
+use tidemill_core::{Client, Error, Guarantee, Job, JobId, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::harness::JobSpec;
 use tidemill_testkit::faults::Proxy;

@@ -16,7 +16,9 @@ use tidemill_core::store::runs::{
     AfterCommit, ContinueAsNew, DELIVERY_ID_RETENTION, Delivered, Delivery, Effect, EntryKind,
     ReadJournalParams, StartRunParams,
 };
-use tidemill_core::store::{Claimed, CompleteParams, Completed, NewJob, Verdict};
+use tidemill_core::store::{
+    Claimed, CompleteParams, Completed, Inspect, Jobs, NewJob, Queues, Runs, Verdict,
+};
 use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_core::{Error, Namespace, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};

@@ -12,10 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Outcome, Settlement, decide_malformed};
-use tidemill_core::store::{ClaimParams, EnqueueParams, Enqueued, Extended, NewJob, Verdict};
+use tidemill_core::store::{ClaimParams, EnqueueParams, Enqueued, Extended, Jobs, NewJob, Verdict};
 use tidemill_core::{
-    Client, DeathReason, Envelope, Error, Guarantee, Job, JobId, Namespace, Queue, QueueName, Store,
-    job::JobState,
+    Client, DeathReason, Envelope, Error, Guarantee, Job, JobId, Namespace, Queue, QueueName, job::JobState,
 };
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::{LONG, QueueHarness, SHORT};

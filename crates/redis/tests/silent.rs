@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    ClaimParams, Claimed, Due, ExtendParams, Extended, RecoverParams, StartParams, Verdict,
+    ClaimParams, Claimed, Due, ExtendParams, Extended, Jobs, Queues, RecoverParams, StartParams, Verdict,
 };
-use tidemill_core::{JobId, Lease, Queue, QueueName, Store};
+use tidemill_core::{JobId, Lease, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::harness::{JobSpec, done};
 use tidemill_testkit::conformance::{LONG, QueueHarness};

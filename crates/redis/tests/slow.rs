@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use redis::Value;
 use tidemill_core::store::runs::{AfterCommit, Effect};
-use tidemill_core::store::{Due, PromoteParams};
-use tidemill_core::{Guarantee, JobId, Queue, QueueName, Store};
+use tidemill_core::store::{Due, Jobs, PromoteParams, Queues};
+use tidemill_core::{Guarantee, JobId, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::harness::{JobSpec, activity, completed, order, timer};
 use tidemill_testkit::conformance::{LONG, QueueHarness};

@@ -11,10 +11,10 @@ mod support;
 use std::sync::Arc;
 
 use support::mortal::Mortal;
-use tidemill_core::store::Verdict;
+use tidemill_core::JobId;
 use tidemill_core::store::runs::{AfterCommit, Effect, EntryKind, StartRunParams};
+use tidemill_core::store::{Jobs, Verdict};
 use tidemill_core::workflow::{RunId, RunStatus};
-use tidemill_core::{JobId, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::harness::{activity, completed, event, order, order_of, timer, until};
 use tidemill_testkit::conformance::{LONG, QueueHarness};

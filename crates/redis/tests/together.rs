@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{ClaimParams, Claimed, JobRecord, Verdict};
+use tidemill_core::store::{ClaimParams, Claimed, Inspect, JobRecord, Jobs, Verdict};
 use tidemill_core::wake::Wake;
 use tidemill_core::{
     Client, Error, HolderId, Job, Namespace, Queue, QueueName, Store, Timestamp, job::JobState,

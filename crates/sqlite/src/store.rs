@@ -5,20 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
-use tidemill_core::name::{HolderId, JobId, Queue};
-use tidemill_core::settle::Settlement;
-use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
-    StartRunResult, StoredEntry, TerminateParams,
-};
-use tidemill_core::store::{
-    Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
-    EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended, Fleet, JobInfo, ListExpiredParams,
-    ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
-    StartParams, Verdict,
-};
+use tidemill_core::store::Durability;
 use tidemill_core::wake::{Bus, PollInterval, Transport};
-use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Store};
 use tokio::task::JoinSet;
 
@@ -27,7 +15,6 @@ use crate::connection::{Cost, DatabaseThread, ThreadMessage, Tx, reader, writer}
 use crate::error::RequestError;
 use crate::options::{Location, SqliteOptions};
 use crate::wake::PostCommitWakes;
-use crate::{inspect, jobs, queues, runs};
 
 /// A store in SQLite. It is cheap to clone. The file is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
@@ -163,141 +150,12 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
-        jobs::enqueue(self, enqueue).await
-    }
-
-    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
-        jobs::claim(self, claim).await
-    }
-
-    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
-        jobs::recover(self, recover).await
-    }
-
-    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
-        jobs::start(self, start).await
-    }
-
-    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
-        jobs::extend(self, extend).await
-    }
-
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        jobs::settle(self, settlements).await
-    }
-
-    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
-        jobs::promote(self, promote).await
-    }
-
-    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
-        jobs::list_expired(self, expired).await
-    }
-
-    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
-        jobs::adjust_for_clock_step(self, step).await
-    }
-
-    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        jobs::rescue(self, settlements).await
-    }
-
-    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
-        jobs::cancel(self, job).await
-    }
-
-    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
-        jobs::redrive(self, redrive).await
-    }
-
-    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        jobs::drop_dead(self, queue, jobs).await
-    }
-
-    async fn pause(&self, queue: &Queue) -> Result<(), Error> {
-        queues::pause(self, queue).await
-    }
-
-    async fn resume(&self, queue: &Queue) -> Result<(), Error> {
-        queues::resume(self, queue).await
-    }
-
-    async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
-        queues::purge(self, queue).await
-    }
-
-    async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
-        jobs::prune(self, queues).await
-    }
-
-    /// Nothing to do: a worker's only traces are its leases, and a worker that leaves holds none.
-    async fn leave(&self, _worker: &HolderId, _queues: &[Queue]) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        inspect::get_job(self, job).await
-    }
-
-    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
-        inspect::list_jobs(self, list).await
-    }
-
-    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        queues::list_queues(self).await
-    }
-
-    async fn checkup(&self) -> Result<Checkup, Error> {
-        inspect::checkup(self).await
-    }
-
     fn bus(&self) -> &Arc<Bus> {
         &self.shared.bus
     }
 
     fn clock(&self) -> &dyn Clock {
         &*self.shared.clock
-    }
-
-    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
-        jobs::complete(self, complete).await
-    }
-
-    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        jobs::delete(self, chain).await
-    }
-
-    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
-        runs::start_run(self, run).await
-    }
-
-    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
-        runs::deliver(self, deliveries).await
-    }
-
-    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
-        runs::terminate(self, terminate).await
-    }
-
-    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
-        runs::read_journal(self, read).await
-    }
-
-    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
-        runs::get_run(self, run).await
-    }
-
-    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
-        runs::list_runs(self, list).await
-    }
-
-    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
-        runs::prune_runs(self, prune).await
-    }
-
-    fn fleet(&self) -> &dyn Fleet {
-        self
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -5,10 +5,9 @@
 mod database_dir;
 
 use database_dir::{DatabaseDir, scene};
-use tidemill_core::Store;
 use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
-use tidemill_core::store::Severity;
+use tidemill_core::store::{Inspect, Severity};
 use tidemill_testkit::conformance::harness::done;
 
 const USER: &str = "

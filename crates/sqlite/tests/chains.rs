@@ -10,8 +10,8 @@ use database_dir::{DatabaseDir, scene};
 use futures_util::future::join_all;
 use tidemill_core::chain::{Dedup, JobLinks};
 use tidemill_core::job::JobState;
-use tidemill_core::store::{EnqueueParams, Enqueued, NewJob};
-use tidemill_core::{Error, Guarantee, JobId, Store};
+use tidemill_core::store::{EnqueueParams, Enqueued, Jobs, NewJob, Queues};
+use tidemill_core::{Error, Guarantee, JobId};
 use tidemill_testkit::conformance::harness::{
     JobSpec, chain, chain_after, chain_once, done, envelope, output,
 };

@@ -10,7 +10,7 @@ use database_dir::scene;
 use tidemill_core::job::JobState;
 use tidemill_core::lease::MAX_HEARTBEAT;
 use tidemill_core::settle::expired::{RescueReport, Rescuer};
-use tidemill_core::store::{Due, Extended, NewJob};
+use tidemill_core::store::{Due, Extended, NewJob, Queues};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Store, Timestamp};
 use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use database_dir::{DatabaseDir, scene};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{EnqueueParams, NewJob, Verdict};
+use tidemill_core::store::{EnqueueParams, Jobs, NewJob, Verdict};
 use tidemill_core::{Error, Store};
 use tidemill_testkit::conformance::harness::{JobSpec, done, job};
 use tidemill_testkit::conformance::until;

@@ -5,8 +5,8 @@ mod database_dir;
 use std::fs;
 
 use database_dir::{DatabaseDir, scene};
-use tidemill_core::store::Severity;
-use tidemill_core::{Error, Store};
+use tidemill_core::Error;
+use tidemill_core::store::{Inspect, Queues, Severity};
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
 
 #[tokio::test]

@@ -5,11 +5,11 @@ mod database_dir;
 
 use database_dir::{DatabaseDir, scene};
 use rusqlite::Connection;
+use tidemill_core::Error;
 use tidemill_core::store::runs::{
     AfterCommit, Delivered, Effect, ListRunsParams, PruneRunsParams, ReadJournalParams,
 };
-use tidemill_core::store::{Severity, Verdict};
-use tidemill_core::{Error, Store};
+use tidemill_core::store::{Inspect, Jobs, Runs, Severity, Verdict};
 use tidemill_sqlite::SqliteStore;
 use tidemill_testkit::conformance::harness::{activity, completed, done, order, signal, timer};
 

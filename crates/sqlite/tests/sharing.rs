@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use database_dir::{DatabaseDir, scene, scene_on};
-use tidemill_core::store::{ClaimParams, Due, Extended, NewJob};
+use tidemill_core::store::{ClaimParams, Due, Extended, Jobs, NewJob};
 use tidemill_core::{JobId, Store, Timestamp};
 use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::harness::{done, job};

@@ -9,7 +9,7 @@ use database_dir::{DatabaseDir, orders, scene, scene_on};
 use futures_util::StreamExt;
 use rusqlite::{Connection, TransactionBehavior};
 use tidemill_core::job::JobState;
-use tidemill_core::store::{CompleteParams, Completed, Enqueued};
+use tidemill_core::store::{CompleteParams, Completed, Enqueued, Queues};
 use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::{Error, JobId, Store};
 use tidemill_sqlite::{SqliteOptions, SqliteStore};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use database_dir::{DatabaseDir, orders, scene};
 use rusqlite::Connection;
-use tidemill_core::store::EnqueueParams;
+use tidemill_core::store::{EnqueueParams, Jobs};
 use tidemill_core::{Error, Store};
 use tidemill_sqlite::{SqliteOptions, SqliteStore, TransactError};
 use tidemill_testkit::conformance::harness::{chain_after, job};

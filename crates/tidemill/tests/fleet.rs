@@ -128,11 +128,11 @@ async fn a_lost_lease_is_repeated(url: &str, port: u16) {
         beat_timeout: Duration::from_secs(3600),
         detail: "{}".into(),
     };
-    client.store().fleet().join(std::slice::from_ref(&member)).await.unwrap();
+    client.store().join(std::slice::from_ref(&member)).await.unwrap();
     proxy.drop_answer_to("lost-reply");
     let (status, _stream) = connect_to(gateway, "/?name=lost-reply", "").await;
     assert_eq!((status.as_str(), proxy.answers_dropped()), ("101", 1), "{url}");
-    let info = client.store().fleet().get_worker(&member.id).await.unwrap().unwrap();
+    let info = client.store().get_worker(&member.id).await.unwrap().unwrap();
     assert_eq!((info.active, info.lifetime), (1, 1), "{url}");
 }
 

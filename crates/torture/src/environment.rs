@@ -183,7 +183,7 @@ impl Environment {
 
     /// Removes killed workers from the fleet: they expire later than a scenario can wait.
     async fn remove_workers(&self) -> Result<()> {
-        let fleet = self.client.store().fleet();
+        let fleet = self.client.store();
         let members =
             fleet.list_workers(ListWorkersParams { kind: None, cursor: None, limit: 1000 }).await?.items;
         let dead: Vec<_> = members.into_iter().map(|info| info.worker.id).collect();

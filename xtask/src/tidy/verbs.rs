@@ -1,4 +1,5 @@
-//! Rule: a verb has the same name in every store, and a script opens with its contract.
+//! Rules: each verb of the store contract has a file at the same path in every store, and a script
+//! opens with its contract.
 
 use std::path::Path;
 
@@ -6,15 +7,36 @@ use anyhow::Result;
 
 use super::files;
 
-/// Verbs for which each store has a file in SQL, Lua or Rust.
-const VERBS: [&str; 6] = ["enqueue", "claim", "settle", "cancel", "redrive", "pause"];
+/// The nouns of the store contract: a trait in `crates/core/src/store`, and a directory in each
+/// store.
+const NOUNS: [&str; 5] = ["jobs", "queues", "runs", "fleet", "inspect"];
 
 const STORES: [&str; 3] = ["sqlite", "redis", "postgres"];
 
+/// Verbs that share the file of another one, and why.
+const SHARED_FILES: [(&str, &str); 1] = [
+    // The same operation with another fence.
+    ("rescue", "settle"),
+];
+
+/// A method of the contract that calls the store.
+#[derive(Debug, PartialEq, Eq)]
+struct Verb {
+    name: String,
+    /// Whether a store need not implement it.
+    has_default: bool,
+}
+
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
-    for store in STORES {
-        problems.extend(missing_verbs(&root.join("crates").join(store))?);
+    for noun in NOUNS {
+        let verbs = verbs(&files::read(&root.join(format!("crates/core/src/store/{noun}.rs")))?);
+        if verbs.is_empty() {
+            problems.push(format!("the contract has no verbs of `{noun}`"));
+        }
+        for store in STORES {
+            problems.extend(missing_files(&root.join("crates").join(store), noun, &verbs)?);
+        }
     }
     for script in files::list_with_extension(&root.join("crates/redis/lua"), "lua")? {
         let text = files::read(&script)?;
@@ -31,13 +53,47 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-fn missing_verbs(store: &Path) -> Result<Vec<String>> {
-    let mut files = files::list_files(&store.join("sql"))?;
-    files.extend(files::list_files(&store.join("lua"))?);
-    files.extend(files::list_files(&store.join("src/jobs"))?);
-    let has = |verb: &str| files.iter().any(|path| path.file_stem().is_some_and(|stem| stem == verb));
-    let missing = VERBS.iter().filter(|verb| !has(verb));
-    Ok(missing.map(|verb| format!("{} has no file for the verb `{verb}`", store.display())).collect())
+/// The asynchronous methods of the first trait in this source.
+fn verbs(source: &str) -> Vec<Verb> {
+    let body =
+        source.lines().skip_while(|line| !line.starts_with("pub trait ")).take_while(|line| *line != "}");
+    let mut verbs: Vec<Verb> = Vec::new();
+    let mut in_signature = false;
+    for line in body.skip(1) {
+        if let Some(rest) = line.strip_prefix("    async fn ") {
+            let name = rest.split(['(', '<']).next().unwrap_or_default().to_owned();
+            verbs.push(Verb { name, has_default: false });
+            in_signature = true;
+        }
+        if in_signature && line.ends_with('{') {
+            verbs.last_mut().into_iter().for_each(|verb| verb.has_default = true);
+        }
+        in_signature &= !line.ends_with(['{', ';']);
+    }
+    verbs
+}
+
+/// The verbs of a noun for which a store has no `<noun>/<verb>.rs`.
+fn missing_files(store: &Path, noun: &str, verbs: &[Verb]) -> Result<Vec<String>> {
+    let directory = store.join("src").join(noun);
+    let implementation = files::read(&directory.join("mod.rs"))?;
+    let mut problems = Vec::new();
+    for verb in verbs {
+        let is_implemented = implementation.contains(&format!("    async fn {}(", verb.name));
+        let stem =
+            SHARED_FILES.iter().find(|(name, _)| *name == verb.name).map_or(&*verb.name, |(_, stem)| stem);
+        let file = directory.join(format!("{stem}.rs"));
+        if !is_implemented && !verb.has_default {
+            problems.push(format!(
+                "{} does not implement `{}`",
+                directory.join("mod.rs").display(),
+                verb.name
+            ));
+        } else if is_implemented && !file.is_file() {
+            problems.push(format!("the verb `{}` has no file {}", verb.name, file.display()));
+        }
+    }
+    Ok(problems)
 }
 
 /// The problem with the opening comment of a script.
@@ -62,6 +118,15 @@ fn contract_problem(script: &str, is_shared: bool) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_verbs_of_a_trait_are_its_asynchronous_methods() {
+        let source = "pub trait Jobs: Send {\n    /// Claims.\n    async fn claim(\n        &self,\n    ) -> u8;\n\n    \
+                      fn clock(&self) -> u8;\n\n    async fn leave(&self) -> u8 {\n        0\n    }\n}\n\n\
+                      pub trait Other {\n    async fn other(&self);\n}\n";
+        let verb = |name: &str, has_default| Verb { name: name.to_owned(), has_default };
+        assert_eq!(verbs(source), [verb("claim", false), verb("leave", true)]);
+    }
 
     #[test]
     fn a_script_names_what_it_is_given() {

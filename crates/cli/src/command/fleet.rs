@@ -61,7 +61,7 @@ async fn list(
     client: &Client,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let fleet = client.store().fleet();
+    let fleet = client.store();
     let page = |cursor, limit| fleet.list_workers(ListWorkersParams { kind, cursor, limit });
     let (found, more) = pages::first_items(limit, page).await?;
     let (views, now) = (found.iter().map(WorkerView::new).collect::<Vec<_>>(), client.now());
@@ -70,7 +70,7 @@ async fn list(
 }
 
 async fn show(worker: &WorkerKey, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    let info = client.store().fleet().get_worker(worker).await?;
+    let info = client.store().get_worker(worker).await?;
     let info = info.ok_or_else(|| Error::NotFound(format!("worker {worker}")))?;
     let view = WorkerView::new(&info);
     if context.printer.is_json() {
@@ -90,7 +90,7 @@ struct DrainResult<'a> {
 
 async fn drain(workers: &[WorkerKey], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     for_each_id(workers, async |worker| {
-        let exists = client.store().fleet().drain(worker).await?;
+        let exists = client.store().drain(worker).await?;
         let (text, result) =
             if exists { ("is ordered to drain", "ordered") } else { ("not found", "not_found") };
         context.printer.result(format!("{worker} {text}"), &DrainResult { worker, result })?;

@@ -60,7 +60,7 @@ async fn list(
     client: &Client,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let fleet = client.store().fleet();
+    let fleet = client.store();
     let page = |cursor, limit| fleet.list_sessions(ListSessionsParams { worker, cursor, limit });
     let (found, more) = pages::first_items(limit, page).await?;
     let (views, now) = (found.iter().map(SessionView::new).collect::<Vec<_>>(), client.now());
@@ -69,7 +69,7 @@ async fn list(
 }
 
 async fn show(session: &SessionId, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    let info = client.store().fleet().get_session(session).await?;
+    let info = client.store().get_session(session).await?;
     let info = info.ok_or_else(|| Error::NotFound(format!("session {session}")))?;
     let view = SessionView::new(&info);
     if context.printer.is_json() {
@@ -89,7 +89,7 @@ struct CloseResult<'a> {
 
 async fn close(sessions: &[SessionId], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     for_each_id(sessions, async |session| {
-        let exists = client.store().fleet().close(session).await?;
+        let exists = client.store().close(session).await?;
         let (text, result) = if exists { ("is closed", "closed") } else { ("not found", "not_found") };
         context.printer.result(format!("{session} {text}"), &CloseResult { session, result })?;
         Ok(exists)

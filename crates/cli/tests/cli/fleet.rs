@@ -125,7 +125,7 @@ fn join(place: &Place) -> std::thread::JoinHandle<()> {
     let url = format!("sqlite:{}", place.path("tidemill.db").display());
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let client = tidemill::connect(&url).await.unwrap();
-        client.store().fleet().join(&[member]).await.unwrap();
+        client.store().join(&[member]).await.unwrap();
     });
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();

@@ -28,8 +28,7 @@ pub const MAX_REJECTED_WORKERS: usize = 16;
 /// How long an order to a worker is valid without a response.
 pub const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The fleet part of a store. Every method may be called by any number of tasks and processes
-/// concurrently, and repeated after an unknown result.
+/// The fleet part of a store.
 #[async_trait]
 pub trait Fleet: Send + Sync {
     /// Registers workers: available and without sessions. Everything of an earlier worker with the

@@ -1,10 +1,13 @@
-//! Results of inspection: jobs, queues, and the state of the store.
+//! The verbs for operators: jobs, and the health of the store. Bounded pages and counters, never a
+//! scan of everything.
 
 use std::fmt;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::Error;
 use crate::clock::Timestamp;
 use crate::job::JobState;
 use crate::name::{JobId, Queue};
@@ -12,6 +15,29 @@ use crate::name::{JobId, Queue};
 /// The largest exact count. A count of this value means "this many or more": counting further would
 /// be a scan.
 pub const COUNT_CAP: u64 = 1_000_000;
+
+/// The part of a store for operators.
+#[async_trait]
+pub trait Inspect: Send + Sync {
+    /// Looks up one job in any state. The id of any step finds the current job of the chain:
+    /// [`JobInfo::job`] is the id of the current step, or that of the chain if only the record is
+    /// left.
+    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
+
+    /// A page of a queue's jobs in one state, oldest first. Running at-most-once jobs, which are no
+    /// longer in their queue, come in any order.
+    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error>;
+
+    /// Examines the store for an operator: versions, durability, permissions, leftovers.
+    async fn checkup(&self) -> Result<Checkup, Error>;
+
+    /// Repairs findings of `checkup` that can be repaired without loss, and returns what it did.
+    /// Idempotent. The default does nothing: most servers keep other programs from damaging a
+    /// store.
+    async fn fix(&self) -> Result<Vec<Finding>, Error> {
+        Ok(Vec::new())
+    }
+}
 
 /// The end of a job, kept for callers that wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,29 +105,6 @@ impl<T> Default for Page<T> {
     fn default() -> Self {
         Self { items: Vec::new(), next: None }
     }
-}
-
-/// A queue and its counts, which stop at [`COUNT_CAP`].
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct QueueInfo {
-    /// The queue.
-    #[serde(flatten)]
-    pub queue: Queue,
-    /// Jobs that wait for a worker.
-    pub ready: u64,
-    /// Jobs that wait for their due time.
-    pub scheduled: u64,
-    /// Jobs that wait for other chains.
-    pub blocked: u64,
-    /// Jobs that are leased.
-    pub running: u64,
-    /// Jobs in the dead letters.
-    pub dead: u64,
-    /// Whether it is paused.
-    pub paused: bool,
-    /// Problems of the queue, in words. Counts that a problem prevents are missing.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub problems: Vec<String>,
 }
 
 /// What an acknowledged enqueue survives.

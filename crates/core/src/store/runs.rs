@@ -1,4 +1,4 @@
-//! Parameters and results of the workflow verbs.
+//! The workflow verbs, with their parameters and results.
 //!
 //! A run is a row and a journal. Its task is a job whose id is derived from that of the run
 //! ([`RunId::task`]), so there is at most one. Its activities are jobs too, and deliver their
@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Due, JobRecord, NewJob};
+use super::{Due, Error, JobRecord, NewJob, Page, Verdict};
 use crate::clock::Timestamp;
 use crate::envelope::Envelope;
 use crate::name::{JobId, Queue};
@@ -28,6 +29,42 @@ pub const MAX_REMEMBERED_DELIVERIES: usize = 1_000;
 
 /// How long delivery ids are remembered, unless a commit specifies it: see [`Delivery::id`].
 pub const DELIVERY_ID_RETENTION: Duration = Duration::from_secs(60 * 60);
+
+/// The workflow part of a store: runs and their journals.
+#[async_trait]
+pub trait Runs: Send + Sync {
+    /// Starts a run: its journal, its effects and its first task, in one step. Of concurrent
+    /// callers with the same key or id, one starts it. A closed run that is still kept counts as
+    /// existing; one whose retention has expired does not, whether pruned or not.
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error>;
+
+    /// Appends events to journals and ensures that each run has a task: one, however many events
+    /// there are. The task exists if a job with its id ([`RunId::task`]) exists in any state. So a
+    /// task that another program removed is created again by the next event. Returns one result per
+    /// delivery, in order; each is atomic. The order is kept per run and caller.
+    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error>;
+
+    /// Ends a run at once, without running its code: it is closed, and its timers and its task are
+    /// removed. A worker that runs the task loses its lease and is notified by
+    /// [`Wake::LeaseLost`](super::Wake::LeaseLost). Returns [`Verdict::LeaseLost`] if the run does
+    /// not exist, has ended, or has advanced beyond `cursor`.
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error>;
+
+    /// A part of a journal with positions. Empty if the run does not exist.
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error>;
+
+    /// Looks up one run.
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error>;
+
+    /// A page of runs, newest first.
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error>;
+
+    /// Deletes closed runs with all their data: those whose retention has expired, and of each
+    /// workflow the oldest beyond a number. For the latter only if they ended long enough ago
+    /// ([`PruneRunsParams::min_age`]). Deletes a bounded number and returns it. Any number of
+    /// processes may call it concurrently.
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error>;
+}
 
 /// A run to start.
 #[derive(Debug, Clone)]
@@ -250,7 +287,7 @@ pub enum Effect {
         /// The job; tracked, and without links.
         job: NewJob,
     },
-    /// Cancels such a job, as [`Store::cancel`](super::Store::cancel) does, but without an event to
+    /// Cancels such a job, as [`Jobs::cancel`](super::Jobs::cancel) does, but without an event to
     /// the run if it was waiting.
     CancelJob(JobId),
     /// Sets a timer of the run. If it is due before all others,

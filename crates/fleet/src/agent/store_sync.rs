@@ -42,20 +42,19 @@ impl StoreSync {
 
     /// Removals first: if nothing else gets through, no client is sent to a dead browser.
     async fn run_steps(self, store: &dyn Store, result: &mut SyncResult) -> Result<(), Error> {
-        let fleet = store.fleet();
         if !self.parting.is_empty() {
-            with_timeout("part", fleet.part(&self.parting)).await?;
+            with_timeout("part", store.part(&self.parting)).await?;
             result.parted = self.parting;
         }
         if !self.joining.is_empty() {
             let (numbers, entries): (Vec<_>, Vec<_>) = self.joining.into_iter().unzip();
-            with_timeout("join", fleet.join(&entries)).await?;
+            with_timeout("join", store.join(&entries)).await?;
             result.joined = numbers;
         }
         if !self.beating.is_empty() {
             let (numbers, entries): (Vec<_>, Vec<_>) = self.beating.into_iter().unzip();
             let orders =
-                with_timeout("beat", fleet.beat(BeatParams { workers: &entries, grace: RECOVERY_GRACE }))
+                with_timeout("beat", store.beat(BeatParams { workers: &entries, grace: RECOVERY_GRACE }))
                     .await?;
             let statuses = entries.iter().map(|entry| entry.status);
             let beats = numbers.into_iter().zip(orders).zip(statuses);

@@ -308,7 +308,7 @@ impl Supervisor {
             self.browsers.values().filter(|browser| browser.join_sent).map(|browser| browser.id.clone());
         let parting: Vec<WorkerKey> = self.parting.iter().cloned().chain(remaining).collect();
         if !parting.is_empty()
-            && let Err(error) = with_timeout("part", self.context.store.fleet().part(&parting)).await
+            && let Err(error) = with_timeout("part", self.context.store.part(&parting)).await
         {
             warn!(
                 "cannot remove the browsers from the fleet, their heartbeats will expire: {}",

@@ -55,7 +55,7 @@ impl GatewayShared {
     }
 
     pub(crate) fn fleet(&self) -> &dyn Fleet {
-        self.store.fleet()
+        &*self.store
     }
 }
 

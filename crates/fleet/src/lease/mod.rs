@@ -64,7 +64,7 @@ impl LeaseClient {
     }
 
     pub(crate) fn fleet(&self) -> &dyn Fleet {
-        self.store.fleet()
+        &*self.store
     }
 
     /// Whether the last store call was answered.

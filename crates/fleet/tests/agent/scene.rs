@@ -58,7 +58,7 @@ impl Scene {
     }
 
     pub(crate) fn fleet(&self) -> &dyn Fleet {
-        self.client.store().fleet()
+        &**self.client.store()
     }
 
     pub(crate) async fn members(&self) -> Vec<WorkerInfo> {

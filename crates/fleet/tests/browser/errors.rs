@@ -9,7 +9,7 @@ use crate::world::{Running, World};
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_input_is_dead_at_once_and_needs_no_browser() {
     let world = World::new().await;
-    world.client.store().fleet().part(&[crate::world::id("a")]).await.unwrap();
+    world.client.store().part(&[crate::world::id("a")]).await.unwrap();
     let worker = world.built_in();
     let cases: [(&str, Value, &str); 13] = [
         ("navigate_extract", json!({ "url": "nowhere", "selector": "a" }), "relative URL"),

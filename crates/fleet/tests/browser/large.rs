@@ -128,12 +128,11 @@ async fn an_answer_that_is_too_large_fails_its_command_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_share_a_browser_with_such_a_page_are_not_harmed() {
     let world = World::new().await;
-    let member = world.client.store().fleet().get_worker(&id("a")).await.unwrap().unwrap().worker;
+    let member = world.client.store().get_worker(&id("a")).await.unwrap().unwrap().worker;
     let room = tidemill_core::fleet::Capacity { concurrent: 2, lifetime: 0 };
     world
         .client
         .store()
-        .fleet()
         .join(&[tidemill_core::store::fleet::WorkerEntry { capacity: room, ..member }])
         .await
         .unwrap();

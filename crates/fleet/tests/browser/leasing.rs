@@ -95,7 +95,7 @@ async fn jobs_stand_in_line_for_the_one_browser() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_without_a_browser_goes_back_uncounted() {
     let world = World::new().await;
-    world.client.store().fleet().part(&[id("a")]).await.unwrap();
+    world.client.store().part(&[id("a")]).await.unwrap();
     let url = world.site.page("/", "<title>Tide</title>");
     let browsers = world.browsers().wait(Duration::from_millis(100));
     let mut running = Running::start(world.worker().browsers(browsers).handle(act));
@@ -112,7 +112,7 @@ async fn a_browser_that_does_not_answer_is_passed_over() {
     let world = World::new().await;
     let url = world.site.page("/", "<title>Tide</title>");
     // One that hangs up on whoever connects is all there is at first.
-    world.client.store().fleet().part(&[id("a")]).await.unwrap();
+    world.client.store().part(&[id("a")]).await.unwrap();
     let broken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     world.enter("broken", &format!("ws://{}/", broken.local_addr().unwrap())).await;
     let running = Running::start(world.worker().browsers(world.browsers()).handle(act));
@@ -125,13 +125,13 @@ async fn a_browser_that_does_not_answer_is_passed_over() {
 
 /// How many sessions a browser has had.
 async fn lifetime(world: &World, name: &str) -> u64 {
-    world.client.store().fleet().get_worker(&id(name)).await.unwrap().unwrap().lifetime
+    world.client.store().get_worker(&id(name)).await.unwrap().unwrap().lifetime
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn browsers_on_other_machines_are_not_even_leased_without_a_proxy_they_can_reach() {
     let world = World::new().await;
-    world.client.store().fleet().part(&[id("a")]).await.unwrap();
+    world.client.store().part(&[id("a")]).await.unwrap();
     world.enter("far", "ws://192.0.2.1:9222/").await;
     let mut running = Running::start(world.worker().browsers(world.browsers()).handle(act));
     let job = world.client.job(Act { url: String::new(), how: How::Well }).enqueue().await.unwrap();
@@ -146,14 +146,8 @@ async fn browsers_on_other_machines_are_not_even_leased_without_a_proxy_they_can
 async fn a_browser_on_another_machine_is_given_back_and_the_job_tries_no_other() {
     let world = World::new().await;
     // One is here, so that a lease is worth a try, but takes no clients.
-    let here = world.client.store().fleet().get_worker(&id("a")).await.unwrap().unwrap().worker;
-    world
-        .client
-        .store()
-        .fleet()
-        .join(&[WorkerEntry { status: WorkerStatus::Draining, ..here }])
-        .await
-        .unwrap();
+    let here = world.client.store().get_worker(&id("a")).await.unwrap().unwrap().worker;
+    world.client.store().join(&[WorkerEntry { status: WorkerStatus::Draining, ..here }]).await.unwrap();
     let far = ["far", "farther"];
     world.enter(far[0], "ws://192.0.2.1:9222/").await;
     world.enter(far[1], "ws://192.0.2.2:9222/").await;
@@ -170,7 +164,7 @@ async fn a_browser_on_another_machine_is_given_back_and_the_job_tries_no_other()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_goes_back_after_a_few_browsers_that_do_not_answer() {
     let world = World::new().await;
-    world.client.store().fleet().part(&[id("a")]).await.unwrap();
+    world.client.store().part(&[id("a")]).await.unwrap();
     let broken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     for name in ["b", "c", "d", "e", "f", "g"] {
         world.enter(name, &format!("ws://{}/", broken.local_addr().unwrap())).await;
@@ -215,7 +209,7 @@ async fn a_session_that_somebody_closes_fails_the_attempt_at_once() {
     let job = world.client.job(Act { url, how: How::Well }).max_attempts(1).enqueue().await.unwrap();
     world.site.is_visited("/never").await;
     let session = held(&world).await.session;
-    assert!(world.client.store().fleet().close(&session).await.unwrap());
+    assert!(world.client.store().close(&session).await.unwrap());
     patiently(job.wait()).await.unwrap_err();
     world.all_are_free().await;
     running.stop().await;
@@ -231,7 +225,7 @@ async fn a_browser_that_dies_fails_the_attempt_and_the_next_gets_another() {
     world.chromium.kill().await;
     world.site.page("/late", "<title>again</title>");
     let next = Chromium::start().await;
-    world.client.store().fleet().part(&[id("a")]).await.unwrap();
+    world.client.store().part(&[id("a")]).await.unwrap();
     world.enter("b", &next.endpoint).await;
     assert_eq!(patiently(job.wait()).await.unwrap().title, "again");
     running.stop().await;

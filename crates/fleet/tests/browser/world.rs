@@ -55,7 +55,7 @@ impl World {
             beat_timeout: Duration::from_secs(3600),
             detail: Bytes::from_static(b"{}"),
         };
-        self.client.store().fleet().join(&[member]).await.unwrap();
+        self.client.store().join(&[member]).await.unwrap();
     }
 
     /// What may be reached: the site, and nothing else on this machine.
@@ -93,7 +93,7 @@ impl World {
 
     pub(crate) async fn sessions(&self) -> Vec<SessionInfo> {
         let list = ListSessionsParams { worker: None, cursor: None, limit: 10 };
-        self.client.store().fleet().list_sessions(list).await.unwrap().items
+        self.client.store().list_sessions(list).await.unwrap().items
     }
 
     /// Completes when no browser is leased any more.

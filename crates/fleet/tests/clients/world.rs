@@ -92,7 +92,7 @@ impl World {
     }
 
     pub(crate) fn fleet(&self) -> &dyn Fleet {
-        self.client.store().fleet()
+        &**self.client.store()
     }
 
     pub(crate) async fn members(&self) -> Vec<WorkerInfo> {

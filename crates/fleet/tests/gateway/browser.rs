@@ -57,7 +57,7 @@ impl Browser {
     }
 
     pub(crate) async fn join(self, client: &Client) -> Self {
-        client.store().fleet().join(std::slice::from_ref(&self.member)).await.unwrap();
+        client.store().join(std::slice::from_ref(&self.member)).await.unwrap();
         self
     }
 
@@ -77,7 +77,7 @@ impl Browser {
     pub(crate) async fn drain(&self, client: &Client) {
         let member = WorkerEntry { status: WorkerStatus::Draining, ..self.member.clone() };
         let beat = BeatParams { workers: &[member], grace: Duration::ZERO };
-        client.store().fleet().beat(beat).await.unwrap();
+        client.store().beat(beat).await.unwrap();
     }
 
     pub(crate) fn heads(&self) -> Vec<String> {

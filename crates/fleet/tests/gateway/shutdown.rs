@@ -36,7 +36,7 @@ async fn after_the_grace_everything_is_closed_and_released() {
     client.closed().await;
     let World { client, gateway, .. } = world;
     gateway.await.unwrap();
-    let info = client.store().fleet().get_worker(&browser.member.id).await.unwrap().unwrap();
+    let info = client.store().get_worker(&browser.member.id).await.unwrap().unwrap();
     assert_eq!(info.active, 0);
 }
 

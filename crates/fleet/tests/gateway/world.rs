@@ -46,7 +46,7 @@ impl World {
     }
 
     pub(crate) fn fleet(&self) -> &dyn Fleet {
-        self.client.store().fleet()
+        &**self.client.store()
     }
 
     pub(crate) async fn connect(&self, target: &str) -> BrowserClient {

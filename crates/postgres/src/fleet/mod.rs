@@ -37,71 +37,68 @@ use crate::Inner;
 use crate::connection::Params;
 use crate::jobs::{no_rows, wake_texts};
 use crate::sql::Sql;
+use crate::store::PostgresStore;
 
 /// Longer than any duration in use, and short enough to be added to any time: a few hundred
 /// thousand years.
 const MAX_DURATION_MS: i64 = 1 << 53;
 
 #[async_trait]
-impl Fleet for Inner {
+impl Fleet for PostgresStore {
     async fn join(&self, workers: &[WorkerEntry]) -> Result<(), Error> {
-        join::join(self, workers).await
+        join::join(&self.inner, workers).await
     }
 
     async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
-        beat::beat(self, beat).await
+        beat::beat(&self.inner, beat).await
     }
 
     async fn part(&self, workers: &[WorkerKey]) -> Result<(), Error> {
-        part::part(self, workers).await
+        part::part(&self.inner, workers).await
     }
 
     async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error> {
-        lease::lease(self, lease).await
+        lease::lease(&self.inner, lease).await
     }
 
     async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
-        attach::attach(self, attach).await
+        attach::attach(&self.inner, attach).await
     }
 
     async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
-        release::release(self, release).await
+        release::release(&self.inner, release).await
     }
 
     async fn close(&self, session: &SessionId) -> Result<bool, Error> {
-        let answer = close::close(self, session).await;
-        self.announce_unknown(&answer);
-        answer
+        self.announced(close::close(&self.inner, session).await)
     }
 
     async fn drain(&self, worker: &WorkerKey) -> Result<bool, Error> {
-        let answer = drain::drain(self, worker).await;
-        self.announce_unknown(&answer);
-        answer
+        self.announced(drain::drain(&self.inner, worker).await)
     }
 
     async fn reap(&self, _: Option<WorkerDefaults>) -> Result<Reaped, Error> {
-        reap::reap(self).await
+        reap::reap(&self.inner).await
     }
 
     async fn get_worker(&self, worker: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
-        get_worker::get_worker(self, worker).await
+        get_worker::get_worker(&self.inner, worker).await
     }
 
     async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
-        list_workers::list_workers(self, list).await
+        list_workers::list_workers(&self.inner, list).await
     }
 
     async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
-        get_session::get_session(self, session).await
+        get_session::get_session(&self.inner, session).await
     }
 
     async fn list_sessions(&self, list: ListSessionsParams<'_>) -> Result<Page<SessionInfo>, Error> {
-        list_sessions::list_sessions(self, list).await
+        list_sessions::list_sessions(&self.inner, list).await
     }
 
     async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error> {
-        list_waiting::list_waiting(self).await
+        list_waiting::list_waiting(&self.inner).await
     }
 }
 

@@ -27,10 +27,18 @@ mod start;
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tidemill_core::clock::millis;
+use tidemill_core::settle::Settlement;
+use tidemill_core::store::{
+    Cancelled, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued,
+    ExpiredLeases, ExtendParams, Extended, Jobs, ListExpiredParams, PromoteParams, Promoted, Pruned,
+    RecoverParams, RedriveParams, StartParams, Verdict,
+};
 use tidemill_core::{Error, Guarantee, JobId, Lease, Queue, QueueName, Token};
 use tokio_postgres::Row;
 
+use crate::store::PostgresStore;
 #[cfg(feature = "sqlx")]
 pub(crate) use complete::{ContinueArgs, FinishArgs};
 pub(crate) use complete::{EndArgs, completed_from_outcome, state_code, wake_texts};
@@ -49,6 +57,77 @@ pub(crate) use partial::PartialSettles;
 pub(crate) use promote::MAX_BATCH_ROWS;
 pub(crate) use queue_ids::QueueIds;
 pub(crate) use settle::{LeaseFence, SettledClaims};
+
+#[async_trait]
+impl Jobs for PostgresStore {
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
+        let EnqueueParams { queue, jobs } = enqueue;
+        if GroupCommit::accepts(jobs) {
+            return self.announced(self.group_commit.enqueue(queue, jobs.to_vec()).await);
+        }
+        self.announced(self.inner.enqueue(queue, jobs).await)
+    }
+
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
+        self.inner.claim(claim).await
+    }
+
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
+        self.inner.recover(recover).await
+    }
+
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
+        self.inner.start(start).await
+    }
+
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
+        self.inner.extend(extend).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.announced(self.inner.settle(settlements, LeaseFence::Current).await)
+    }
+
+    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.announced(self.inner.settle(settlements, LeaseFence::Expired).await)
+    }
+
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
+        self.inner.promote(promote).await
+    }
+
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
+        self.inner.list_expired(expired).await
+    }
+
+    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
+        self.inner.adjust_for_clock_step(step).await
+    }
+
+    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
+        self.announced(self.inner.cancel(job).await)
+    }
+
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
+        self.announced(self.inner.complete(complete).await)
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        self.announced(self.inner.delete(chain).await)
+    }
+
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
+        self.announced(self.inner.redrive(redrive).await)
+    }
+
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        self.announced(self.inner.drop_dead(queue, jobs).await)
+    }
+
+    async fn prune(&self, _queues: &[Queue]) -> Result<Pruned, Error> {
+        self.inner.prune().await
+    }
+}
 
 /// How often to try a verb on a job that changes its state meanwhile. Each failure means that a
 /// worker has claimed or settled the job in between, which does not happen a dozen times in a row.

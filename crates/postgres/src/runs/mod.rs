@@ -11,12 +11,49 @@ mod settle_runs;
 mod start_run;
 mod terminate;
 
+use async_trait::async_trait;
 use tidemill_core::Error;
-use tidemill_core::store::runs::{ConflictPolicy, Delivery, EntryKind};
-use tidemill_core::workflow::RunStatus;
+use tidemill_core::store::runs::{
+    ConflictPolicy, Delivered, Delivery, EntryKind, ListRunsParams, PruneRunsParams, ReadJournalParams,
+    RunInfo, Runs, StartRunParams, StartRunResult, StoredEntry, TerminateParams,
+};
+use tidemill_core::store::{Page, Verdict};
+use tidemill_core::workflow::{RunId, RunStatus};
 use tokio_postgres::types::{ToSql, Type};
 
+use crate::store::PostgresStore;
 pub(crate) use batch::RunChange;
+
+#[async_trait]
+impl Runs for PostgresStore {
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
+        self.announced(self.inner.start_run(run).await)
+    }
+
+    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
+        self.announced(self.inner.deliver(deliveries).await)
+    }
+
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
+        self.announced(self.inner.terminate(terminate).await)
+    }
+
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
+        self.inner.read_journal(read).await
+    }
+
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+        self.inner.get_run(run).await
+    }
+
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
+        self.inner.list_runs(list).await
+    }
+
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
+        self.inner.prune_runs(prune).await
+    }
+}
 
 /// How the kind of an entry is stored.
 fn kind_code(kind: EntryKind) -> i16 {

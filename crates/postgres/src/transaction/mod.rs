@@ -64,7 +64,7 @@ impl PostgresStore {
 
 impl Tx {
     /// Adds jobs when the transaction commits, like
-    /// [`Store::enqueue`](tidemill_core::Store::enqueue).
+    /// [`Jobs::enqueue`](tidemill_core::store::Jobs::enqueue).
     pub async fn enqueue(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -80,7 +80,7 @@ impl Tx {
     }
 
     /// Ends a job from outside when the transaction commits, like
-    /// [`Store::complete`](tidemill_core::Store::complete).
+    /// [`Jobs::complete`](tidemill_core::store::Jobs::complete).
     pub async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
         reserved_ids::check_removal(complete.job)?;
         let end = self.inner.end_args(complete.change).await?;
@@ -94,7 +94,7 @@ impl Tx {
     }
 
     /// Looks up a job as this transaction sees it, like
-    /// [`Store::get_job`](tidemill_core::Store::get_job).
+    /// [`Inspect::get_job`](tidemill_core::store::Inspect::get_job).
     pub async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         let chain = job.chain();
         let params: [(&(dyn ToSql + Sync), Type); 2] =

@@ -1,7 +1,6 @@
-//! Reading sessions: one, or a page.
+//! `list_sessions`: a page of sessions.
 
 use redis::Value;
-use tidemill_core::fleet::SessionId;
 use tidemill_core::store::Page;
 use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo};
 use tidemill_core::{Error, Timestamp};
@@ -12,12 +11,6 @@ use crate::connection::reply::{bytes, int, text};
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(super) async fn find_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
-        let args = NamedArgs::new().with("session", session.as_str());
-        let reply = self.call_fleet(&self.fleet_state.scripts.list_sessions, args).await?;
-        Ok(read_page(reply, info)?.items.pop())
-    }
-
     /// The list is ordered by worker and session; a blank sorts before every character of a name.
     pub(super) async fn list_sessions(
         &self,
@@ -31,11 +24,11 @@ impl RedisStore {
             .with("first", list.cursor.map_or(first, |cursor| format!("({cursor}")))
             .with("last", end)
             .with("limit", page_size(list.limit));
-        read_page(self.call_fleet(&self.fleet_state.scripts.list_sessions, args).await?, info)
+        read_page(self.call_fleet(&self.fleet_state.scripts.list_sessions, args).await?, read_session)
     }
 }
 
-fn info(parts: Vec<Value>) -> Option<SessionInfo> {
+pub(super) fn read_session(parts: Vec<Value>) -> Option<SessionInfo> {
     let mut parts = parts.into_iter();
     Some(SessionInfo {
         session: text(parts.next()?)?.parse().ok()?,

@@ -1,9 +1,9 @@
-//! Reading workers: one, or a page.
+//! `list_workers`: a page of workers. Also parses replies about workers and sessions.
 
 use std::time::Duration;
 
 use redis::Value;
-use tidemill_core::fleet::{Capacity, WorkerKey};
+use tidemill_core::fleet::Capacity;
 use tidemill_core::store::Page;
 use tidemill_core::store::fleet::{ListWorkersParams, WorkerEntry, WorkerInfo, WorkerStatus};
 use tidemill_core::{Error, Timestamp};
@@ -17,12 +17,6 @@ use crate::store::RedisStore;
 const MAX_PAGE_SIZE: usize = 1_000;
 
 impl RedisStore {
-    pub(super) async fn find_worker(&self, worker: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
-        let args = NamedArgs::new().with("worker", worker.to_string());
-        let reply = self.call_fleet(&self.fleet_state.scripts.list_workers, args).await?;
-        Ok(read_page(reply, info)?.items.pop())
-    }
-
     pub(super) async fn page_of_workers(
         &self,
         list: ListWorkersParams<'_>,
@@ -35,7 +29,7 @@ impl RedisStore {
             .with("first", list.cursor.map_or(first, |cursor| format!("({cursor}")))
             .with("last", end)
             .with("limit", page_size(list.limit));
-        read_page(self.call_fleet(&self.fleet_state.scripts.list_workers, args).await?, info)
+        read_page(self.call_fleet(&self.fleet_state.scripts.list_workers, args).await?, read_worker)
     }
 }
 
@@ -60,7 +54,7 @@ pub(super) fn duration(value: &Value) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(int(value)?).ok()?))
 }
 
-fn info(parts: Vec<Value>) -> Option<WorkerInfo> {
+pub(super) fn read_worker(parts: Vec<Value>) -> Option<WorkerInfo> {
     let mut parts = parts.into_iter();
     let id = text(parts.next()?)?.parse().ok()?;
     let offer = text(parts.next()?)?.parse().ok()?;

@@ -5,6 +5,8 @@ mod attach;
 mod beat;
 mod close;
 mod drain;
+mod get_session;
+mod get_worker;
 mod join;
 mod lease;
 mod list_sessions;

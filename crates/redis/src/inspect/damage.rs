@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use redis::{Cmd, Pipeline, RedisError};
+use tidemill_core::Error;
 use tidemill_core::store::{Finding, Severity};
-use tidemill_core::{Clock as _, Error};
 
 use crate::connection::Connections;
 use crate::connection::keys::{FLEET_SHARD, RUN_KEY_PREFIXES};
@@ -237,7 +237,7 @@ impl RedisStore {
     }
 
     /// Every damaged key that can be found without scanning all keys, with its shard.
-    async fn damaged_keys(&self) -> Result<Vec<(u16, DamagedKey)>, Error> {
+    pub(super) async fn damaged_keys(&self) -> Result<Vec<(u16, DamagedKey)>, Error> {
         let mut damaged = Vec::new();
         for shard in 0..self.keys.shards() {
             let prefix = self.keys.prefix(shard);
@@ -293,36 +293,9 @@ impl RedisStore {
     }
 
     /// Whether the key belongs to a run: it could not be recreated.
-    fn belongs_to_run(&self, shard: u16, damaged_key: &DamagedKey) -> bool {
+    pub(super) fn belongs_to_run(&self, shard: u16, damaged_key: &DamagedKey) -> bool {
         let name = damaged_key.key.strip_prefix(self.keys.prefix(shard)).unwrap_or_default();
         RUN_KEY_PREFIXES.iter().any(|family| name.starts_with(family))
-    }
-
-    /// Renames damaged keys, so that they can be inspected and are recreated on demand; restores
-    /// the positions of paused queues.
-    pub(crate) async fn fix_damage(&self) -> Result<Vec<Finding>, Error> {
-        let mut findings = Vec::new();
-        let damaged = self.damaged_keys().await?.into_iter();
-        for (shard, damaged_key) in
-            damaged.filter(|(shard, damaged_key)| !self.belongs_to_run(*shard, damaged_key))
-        {
-            let aside = format!("{}:damaged-{}", damaged_key.key, self.clock.now().0);
-            let rename = redis::cmd("RENAME").arg(&damaged_key.key).arg(&aside).take();
-            self.connections.query::<()>(shard, &rename).await?;
-            findings.push(Finding::new(
-                Severity::Warning,
-                "damaged key",
-                format!("{damaged_key}: renamed to `{aside}`"),
-            ));
-        }
-        for info in self.queue_infos().await?.into_iter().filter(|info| !info.problems.is_empty()) {
-            if info.paused {
-                self.pause_queue(&info.queue).await?;
-                let message = format!("the position of the paused queue {} is restored", info.queue);
-                findings.push(Finding::new(Severity::Warning, format!("queue {}", info.queue), message));
-            }
-        }
-        Ok(findings)
     }
 }
 

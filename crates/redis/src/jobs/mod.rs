@@ -32,8 +32,16 @@ mod untracked;
 
 use std::time::Duration;
 
-use tidemill_core::Lease;
+use async_trait::async_trait;
+use tidemill_core::settle::Settlement;
+use tidemill_core::store::{
+    Cancelled, ClaimParams, Claimed, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued,
+    ExpiredLeases, ExtendParams, Extended, Jobs, ListExpiredParams, PromoteParams, Promoted, Pruned,
+    RecoverParams, RedriveParams, StartParams, Verdict,
+};
+use tidemill_core::{Error, HolderId, JobId, Lease, Queue};
 
+use crate::store::RedisStore;
 pub(crate) use dead_letters::dead_letter_id;
 pub(crate) use enqueue::{due_argument, unknown_if_created};
 pub(crate) use enqueue_plain::PlainEnqueuer;
@@ -47,6 +55,77 @@ pub(crate) use recover::UncertainClaims;
 pub(crate) use repair::RepairCursors;
 pub(crate) use stream::INVALID_ID_PREFIX;
 pub(crate) use untracked::RunningUntracked;
+
+#[async_trait]
+impl Jobs for RedisStore {
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
+        self.enqueue_jobs(enqueue).await
+    }
+
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
+        self.claim_jobs(claim).await
+    }
+
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
+        self.recover_claims(recover).await
+    }
+
+    fn needs_recover(&self, queue: &Queue, worker: &HolderId) -> bool {
+        self.uncertain_claims.contains(queue, worker)
+    }
+
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
+        self.start_jobs(start).await
+    }
+
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
+        self.extend_leases(extend).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.settle_claims(settlements).await
+    }
+
+    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.rescue_claims(settlements).await
+    }
+
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
+        self.promote_due(promote).await
+    }
+
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
+        self.expired_leases(expired).await
+    }
+
+    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
+        self.cancel_job(job).await
+    }
+
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
+        self.complete_job(complete).await
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        self.delete_chain(chain).await
+    }
+
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
+        self.redrive_dead_letters(redrive).await
+    }
+
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        self.drop_dead_letters(queue, jobs).await
+    }
+
+    async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
+        self.prune_leftovers(queues).await
+    }
+
+    async fn leave(&self, worker: &HolderId, queues: &[Queue]) -> Result<(), Error> {
+        self.remove_worker(worker, queues).await
+    }
+}
 
 /// Maximum entries or ids of one script: Lua's `unpack` fails beyond some thousands.
 pub(crate) const MAX_SCRIPT_ITEMS: usize = 1_000;

@@ -14,15 +14,54 @@ mod stage;
 mod start_run;
 mod terminate;
 
-pub(crate) use effects::{commit_args, commit_bytes, delivery_args};
-pub(crate) use settle::concerns_run;
-pub(crate) use stage::ScriptItems;
-use tidemill_core::store::runs::{MAX_TASK_EVENT_BYTES, MAX_TASK_EVENTS, REMOVED_EVENT_PARTS, RunTimer};
+use async_trait::async_trait;
+use tidemill_core::Error;
+use tidemill_core::store::runs::{
+    Delivered, Delivery, ListRunsParams, MAX_TASK_EVENT_BYTES, MAX_TASK_EVENTS, PruneRunsParams,
+    REMOVED_EVENT_PARTS, ReadJournalParams, RunInfo, RunTimer, Runs, StartRunParams, StartRunResult,
+    StoredEntry, TerminateParams,
+};
+use tidemill_core::store::{Page, Verdict};
+use tidemill_core::workflow::RunId;
 
 use crate::connection::ScriptCall;
 use crate::connection::named_args::NamedArgs;
 use crate::connection::script::Script;
 use crate::store::RedisStore;
+pub(crate) use effects::{commit_args, commit_bytes, delivery_args};
+pub(crate) use settle::concerns_run;
+pub(crate) use stage::ScriptItems;
+
+#[async_trait]
+impl Runs for RedisStore {
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
+        self.start_new_run(run).await
+    }
+
+    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
+        self.deliver_events(deliveries).await
+    }
+
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
+        self.terminate_run(terminate).await
+    }
+
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
+        self.read_journal(read).await
+    }
+
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+        self.find_run(run).await
+    }
+
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
+        self.list_runs(list).await
+    }
+
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
+        self.prune_ended_runs(prune).await
+    }
+}
 
 impl RedisStore {
     /// A call of a script about runs, which gets the channel and the context beside its own

@@ -21,21 +21,88 @@ mod settle;
 mod start;
 mod waiting;
 
-pub(crate) use adjust_for_clock_step::adjust_for_clock_step;
-pub(crate) use cancel::{cancel, cancel_for_run};
-pub(crate) use claim::claim;
-pub(crate) use complete::{complete, complete_one};
-pub(crate) use delete::delete;
+use async_trait::async_trait;
+use tidemill_core::settle::Settlement;
+use tidemill_core::store::{
+    Cancelled, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued,
+    ExpiredLeases, ExtendParams, Extended, Jobs, ListExpiredParams, PromoteParams, Promoted, Pruned,
+    RecoverParams, RedriveParams, StartParams, Verdict,
+};
+use tidemill_core::{Error, JobId, Queue};
+
+use crate::store::SqliteStore;
+pub(crate) use cancel::cancel_for_run;
+pub(crate) use complete::complete_one;
 pub(crate) use detached_job::insert_record;
-pub(crate) use drop_dead::drop_dead;
-pub(crate) use enqueue::{due_time, enqueue, insert_all};
-pub(crate) use extend::extend;
+pub(crate) use enqueue::{due_time, insert_all};
 pub(crate) use job_row::{JobRow, JobRowState, delete_row, find};
-pub(crate) use list_expired::list_expired;
-pub(crate) use promote::promote;
 pub(crate) use prune::prune;
-pub(crate) use recover::recover;
-pub(crate) use redrive::redrive;
-pub(crate) use settle::{is_current, rescue, settle, settle_one};
-pub(crate) use start::start;
+pub(crate) use settle::{is_current, settle_one};
 pub(crate) use waiting::insert_and_announce;
+
+#[async_trait]
+impl Jobs for SqliteStore {
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
+        enqueue::enqueue(self, enqueue).await
+    }
+
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
+        claim::claim(self, claim).await
+    }
+
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
+        recover::recover(self, recover).await
+    }
+
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
+        start::start(self, start).await
+    }
+
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
+        extend::extend(self, extend).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        settle::settle(self, settlements).await
+    }
+
+    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        settle::rescue(self, settlements).await
+    }
+
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
+        promote::promote(self, promote).await
+    }
+
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
+        list_expired::list_expired(self, expired).await
+    }
+
+    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
+        adjust_for_clock_step::adjust_for_clock_step(self, step).await
+    }
+
+    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
+        cancel::cancel(self, job).await
+    }
+
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
+        complete::complete(self, complete).await
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        delete::delete(self, chain).await
+    }
+
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
+        redrive::redrive(self, redrive).await
+    }
+
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        drop_dead::drop_dead(self, queue, jobs).await
+    }
+
+    async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
+        prune::prune(self, queues).await
+    }
+}

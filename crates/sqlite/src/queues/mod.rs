@@ -6,8 +6,28 @@ mod purge;
 pub(crate) mod queue_row;
 mod resume;
 
-pub(crate) use list_queues::list_queues;
-pub(crate) use pause::pause;
-pub(crate) use purge::purge;
+use async_trait::async_trait;
+use tidemill_core::store::{QueueInfo, Queues};
+use tidemill_core::{Error, Queue};
+
+use crate::store::SqliteStore;
 pub(crate) use queue_row::NumberedQueue;
-pub(crate) use resume::resume;
+
+#[async_trait]
+impl Queues for SqliteStore {
+    async fn pause(&self, queue: &Queue) -> Result<(), Error> {
+        pause::pause(self, queue).await
+    }
+
+    async fn resume(&self, queue: &Queue) -> Result<(), Error> {
+        resume::resume(self, queue).await
+    }
+
+    async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
+        purge::purge(self, queue).await
+    }
+
+    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        list_queues::list_queues(self).await
+    }
+}

@@ -20,7 +20,7 @@ pub async fn a_member_that_joins_is_there_for_everyone_as_it_described_itself(su
     let member = chromium("a", 3, 7);
     harness.join_entry(&member).await;
     let other = subject.other_connection().await;
-    let seen = other.fleet().get_worker(&member.id).await.unwrap().expect("it is there");
+    let seen = other.get_worker(&member.id).await.unwrap().expect("it is there");
     assert_eq!(seen.worker, member);
     assert_eq!((seen.is_fresh, seen.drain_ordered, seen.active, seen.lifetime), (true, false, 0, 0));
     assert!(seen.last_beat <= harness.store.clock().now());
@@ -213,7 +213,7 @@ pub async fn many_who_reap_at_once_reap_each_once(subject: StoreUnderTest) {
     let other = subject.other_connection().await;
     let mut reaped = Vec::new();
     while reaped.len() < 30 {
-        let (here, there) = futures_util::join!(harness.reap(), other.fleet().reap(Some(WorkerDefaults::default())));
+        let (here, there) = futures_util::join!(harness.reap(), other.reap(Some(WorkerDefaults::default())));
         reaped.extend([here.workers, there.unwrap().workers].concat());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

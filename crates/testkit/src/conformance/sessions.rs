@@ -18,7 +18,7 @@ pub async fn a_session_is_there_for_everyone_as_it_was_described(subject: StoreU
     assert_eq!((&grant.worker, grant.endpoint.ends_with("/a"), grant.offer.as_str()), (&a, true, "cdp"));
     assert!(grant.until > harness.store.clock().now());
     let other = subject.other_connection().await;
-    let seen = other.fleet().get_session(&params.session).await.unwrap().expect("it is there");
+    let seen = other.get_session(&params.session).await.unwrap().expect("it is there");
     assert_eq!((seen.worker, seen.endpoint, seen.offer), (a, grant.endpoint, Some(grant.offer)));
     assert_eq!((seen.holder, seen.keep, seen.detail), (harness.holder.clone(), LONG, params.detail));
     assert_eq!((seen.connected, seen.closing), (false, false));

@@ -76,7 +76,7 @@ async fn join(client: &Client) {
         beat_timeout: Duration::from_secs(3600),
         detail: "{}".into(),
     };
-    client.store().fleet().join(&[member]).await.unwrap();
+    client.store().join(&[member]).await.unwrap();
 }
 
 /// The session that is not among `known`, once a browser_client is connected to it.
@@ -84,7 +84,7 @@ async fn connected(client: &Client, known: &[SessionId]) -> SessionId {
     let look = async {
         loop {
             let list = ListSessionsParams { worker: None, cursor: None, limit: 10 };
-            let page = client.store().fleet().list_sessions(list).await.unwrap();
+            let page = client.store().list_sessions(list).await.unwrap();
             let new = page.items.into_iter().find(|info| info.connected && !known.contains(&info.session));
             if let Some(new) = new {
                 return new.session;
@@ -109,11 +109,11 @@ async fn no_session_ends_but_the_one_that_is_closed(place: Place) {
         place.publish("places chromium").await;
     }
     // A later announcement arrives after them, long before the next renewal of the gateway.
-    assert!(client.store().fleet().close(&closed).await.unwrap());
+    assert!(client.store().close(&closed).await.unwrap());
     let ended = async { while talks(&mut other).await {} };
     tokio::time::timeout(FOR_EVER, ended).await.unwrap();
     assert!(talks(&mut browser_client).await);
-    assert!(client.store().fleet().get_session(&session).await.unwrap().is_some());
+    assert!(client.store().get_session(&session).await.unwrap().is_some());
 }
 
 /// A flood of wake-ups about a session makes the gateway ask a few times a second, not once for
@@ -134,7 +134,7 @@ async fn a_flood_is_answered_by_few_questions(place: Place) {
     let most = 60 + u64::try_from(took.as_millis()).unwrap() / 200 * 4;
     assert!(asked <= most, "{asked} commands in {took:?}, which is more than {most}");
     assert!(talks(&mut browser_client).await);
-    assert!(client.store().fleet().close(&session).await.unwrap());
+    assert!(client.store().close(&session).await.unwrap());
     let ended = async { while talks(&mut browser_client).await {} };
     tokio::time::timeout(FOR_EVER, ended).await.unwrap();
 }

@@ -203,7 +203,7 @@ async fn open_session(gateway: SocketAddr, number: usize, hold: Duration) -> Res
 
 /// Waits until no session is left, and returns the time since `last`.
 async fn until_free(client: &Client, last: Instant) -> Result<Duration> {
-    let fleet = client.store().fleet();
+    let fleet = client.store();
     loop {
         fleet.reap(Some(WorkerDefaults::default())).await?;
         let sessions =

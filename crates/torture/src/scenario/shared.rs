@@ -92,7 +92,7 @@ pub async fn run(environment: &Environment, seed: u64, rounds: usize) -> Result<
     let mut rng = fastrand::Rng::with_seed(seed);
     let (browsers, stats, mut tasks) = (start().await?, Arc::new(SharedStats::default()), JoinSet::new());
     let workers = browsers.iter().enumerate().map(worker_entry).collect::<Result<Vec<_>>>()?;
-    environment.client.store().fleet().join(&workers).await?;
+    environment.client.store().join(&workers).await?;
     tasks.spawn(beat(environment.client.clone(), workers, stats.clone()));
     tasks.spawn(count(ports(&browsers)?, stats.clone()));
     let free = || anyhow::Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?);
@@ -183,7 +183,7 @@ fn start_gateway(environment: &Environment, listen: SocketAddr) -> Result<FleetP
 async fn beat(client: Client, workers: Vec<WorkerEntry>, stats: Arc<SharedStats>) -> Result<()> {
     while !stats.stopped.load(Ordering::Relaxed) {
         // The store may be unavailable on purpose.
-        let _ = client.store().fleet().beat(BeatParams { workers: &workers, grace: LEASE * 2 }).await;
+        let _ = client.store().beat(BeatParams { workers: &workers, grace: LEASE * 2 }).await;
         tokio::time::sleep(HEARTBEAT_TTL / 4).await;
     }
     Ok(())
@@ -269,7 +269,7 @@ async fn wait_for_progress(
 }
 
 async fn until_free(client: &Client) -> Result<()> {
-    let (fleet, started) = (client.store().fleet(), Instant::now());
+    let (fleet, started) = (client.store(), Instant::now());
     loop {
         // The store may have failed a moment ago.
         let _ = fleet.reap(Some(WorkerDefaults::default())).await;

@@ -31,7 +31,7 @@ impl Reaper {
         let mut backoff = self.shared.backoff("removing expired entries from the fleet");
         loop {
             self.shared.store.clock().sleep(jittered(REAP_INTERVAL)).await;
-            match with_timeout(CALL_TIMEOUT, "reap", self.shared.store.fleet().reap(None)).await {
+            match with_timeout(CALL_TIMEOUT, "reap", self.shared.store.reap(None)).await {
                 Ok(reaped) => {
                     backoff.record_success();
                     reaped

@@ -111,7 +111,7 @@ impl Registration {
     /// Joins or renews the entry. Each call sends the whole entry, which restores it in a store
     /// that has lost its data.
     async fn announce(&self, joined: bool) -> Result<Option<WorkerOrders>, Error> {
-        let (members, fleet) = ([self.member()], self.shared.store.fleet());
+        let (members, fleet) = ([self.member()], &self.shared.store);
         if !joined {
             with_timeout(BEAT_INTERVAL, "join", fleet.join(&members)).await?;
             return Ok(None);
@@ -166,8 +166,7 @@ impl Registration {
     /// Whether this worker has an order or no entry. Only reads: if workers wrote a beat for every
     /// write of another, each would wake all the others.
     async fn needs_beat(&self) -> bool {
-        match with_timeout(BEAT_INTERVAL, "get_worker", self.shared.store.fleet().get_worker(&self.id)).await
-        {
+        match with_timeout(BEAT_INTERVAL, "get_worker", self.shared.store.get_worker(&self.id)).await {
             Ok(info) => info.is_none_or(|info| info.drain_ordered),
             Err(_) => false,
         }
@@ -175,9 +174,7 @@ impl Registration {
 
     async fn leave(&self) {
         let members = [self.id.clone()];
-        if let Err(error) =
-            with_timeout(LEAVE_TIMEOUT, "part", self.shared.store.fleet().part(&members)).await
-        {
+        if let Err(error) = with_timeout(LEAVE_TIMEOUT, "part", self.shared.store.part(&members)).await {
             debug!("the worker stays listed in the fleet until its entry expires: {}", error.full_message());
         }
     }

@@ -2,10 +2,8 @@
 
 use std::future::pending;
 use std::time::Duration;
-
-use tidemill_core::Store;
 use tidemill_core::job::JobState;
-use tidemill_core::store::Cancelled;
+use tidemill_core::store::{Cancelled, Jobs};
 use tidemill_worker::{EventKind, Fail, JobContext};
 use tokio::sync::mpsc;
 

@@ -2,9 +2,8 @@
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-use tidemill_core::Store;
 use tidemill_core::job::JobState;
+use tidemill_core::store::Queues;
 use tidemill_worker::{Fail, JobContext};
 
 use crate::fault_plan::{Fault, Verb};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidemill_core::chain::JobLinks;
 use tidemill_core::job::JobState;
-use tidemill_core::store::{Due, EnqueueParams, NewJob};
-use tidemill_core::{Clock, DeathReason, JobId, Store};
+use tidemill_core::store::{Due, EnqueueParams, Jobs, NewJob};
+use tidemill_core::{Clock, DeathReason, JobId};
 use tidemill_worker::{EventKind, Fail, JobContext};
 
 use crate::world::{Background, Ping, World, queue};

@@ -4,21 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tidemill_core::name::{HolderId, JobId, Queue};
+use tidemill_core::name::{HolderId, Queue};
 use tidemill_core::settle::Settlement;
-use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
-    StartRunResult, StoredEntry, TerminateParams,
-};
 use tidemill_core::store::{
-    Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
-    EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended, Fleet, JobInfo, ListExpiredParams,
-    ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
-    StartParams, Verdict,
+    ClaimParams, Claimed, Decorator, EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended,
+    ListExpiredParams, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, StartParams, Verdict,
 };
 use tidemill_core::wake::Bus;
-use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, Lease, Store};
+use tidemill_core::{Error, Lease, Store};
 
 use crate::fault_plan::{FaultPlan, Verb, unavailable};
 
@@ -48,7 +41,11 @@ pub(crate) struct LostShard {
 }
 
 #[async_trait]
-impl Store for FaultyStore {
+impl Decorator for FaultyStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
         let mut claimed = self.plan.perform((Verb::Claim, claim.max), self.inner.claim(claim)).await?;
         if claimed.len() > 1 && self.shard.is_lost.swap(false, Ordering::SeqCst) {
@@ -112,10 +109,6 @@ impl Store for FaultyStore {
         self.plan.perform((Verb::Expired, expired.limit), self.inner.list_expired(expired)).await
     }
 
-    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
-        self.inner.adjust_for_clock_step(step).await
-    }
-
     async fn leave(&self, worker: &HolderId, queues: &[Queue]) -> Result<(), Error> {
         self.plan.perform((Verb::Leave, queues.len()), self.inner.leave(worker, queues)).await
     }
@@ -133,109 +126,13 @@ impl Store for FaultyStore {
         self.plan.perform((Verb::Enqueue, jobs), self.inner.enqueue(enqueue)).await
     }
 
-    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.inner.rescue(settlements).await
-    }
-
-    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
-        self.inner.cancel(job).await
-    }
-
-    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
-        self.inner.redrive(redrive).await
-    }
-
-    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        self.inner.drop_dead(queue, jobs).await
-    }
-
-    async fn pause(&self, queue: &Queue) -> Result<(), Error> {
-        self.inner.pause(queue).await
-    }
-
-    async fn resume(&self, queue: &Queue) -> Result<(), Error> {
-        self.inner.resume(queue).await
-    }
-
-    async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
-        self.inner.purge(queue).await
-    }
-
     async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
         let pruned = self.inner.prune(queues).await?;
         self.pruned.fetch_add(pruned.records, Ordering::SeqCst);
         Ok(pruned)
     }
 
-    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
-        self.inner.complete(complete).await
-    }
-
-    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        self.inner.delete(chain).await
-    }
-
-    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
-        self.inner.start_run(run).await
-    }
-
-    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
-        self.inner.deliver(deliveries).await
-    }
-
-    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
-        self.inner.terminate(terminate).await
-    }
-
-    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
-        self.inner.read_journal(read).await
-    }
-
-    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
-        self.inner.get_run(run).await
-    }
-
-    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
-        self.inner.list_runs(list).await
-    }
-
-    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
-        self.inner.prune_runs(prune).await
-    }
-
-    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        self.inner.get_job(job).await
-    }
-
-    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
-        self.inner.list_jobs(list).await
-    }
-
-    async fn checkup(&self) -> Result<Checkup, Error> {
-        self.inner.checkup().await
-    }
-
     fn bus(&self) -> &Arc<Bus> {
         if self.muted.load(Ordering::SeqCst) { &self.silent_bus } else { self.inner.bus() }
-    }
-
-    fn fleet(&self) -> &dyn Fleet {
-        self.inner.fleet()
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self.inner.as_any()
-    }
-
-    fn clock(&self) -> &dyn Clock {
-        self.inner.clock()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn commands(&self) -> u64 {
-        self.inner.commands()
     }
 }

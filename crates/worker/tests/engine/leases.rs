@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tidemill_core::job::JobState;
 use tidemill_core::settle::expired::rescue;
-use tidemill_core::store::ClaimParams;
+use tidemill_core::store::{ClaimParams, Jobs};
 use tidemill_core::wake::Wake;
-use tidemill_core::{Clock, HolderId, Store};
+use tidemill_core::{Clock, HolderId, Store as _};
 use tidemill_worker::{Fail, JobContext};
 use tokio::sync::mpsc;
 

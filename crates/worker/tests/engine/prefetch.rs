@@ -1,9 +1,8 @@
 //! Prefetched jobs are held, not started.
 
 use std::time::Duration;
-
-use tidemill_core::Store;
 use tidemill_core::settle::expired::rescue;
+use tidemill_core::store::Queues;
 use tidemill_worker::{Fail, JobContext};
 use tokio::sync::{mpsc, watch};
 

@@ -1,9 +1,8 @@
 //! A worker is registered in the fleet: it is listed, can be ordered to drain, and leaves.
 
 use std::time::Duration;
-
-use tidemill_core::Store;
 use tidemill_core::fleet::WorkerKind;
+use tidemill_core::store::Fleet;
 use tidemill_core::store::fleet::{ListWorkersParams, WorkerInfo, WorkerStatus};
 use tidemill_worker::{EventKind, Fail};
 use tokio::sync::mpsc;
@@ -17,7 +16,7 @@ async fn plain(job: Ping) -> Result<u32, Fail> {
 impl World {
     async fn members(&self) -> Vec<WorkerInfo> {
         let list = ListWorkersParams { kind: Some(&WorkerKind::jobs()), cursor: None, limit: 10 };
-        self.store.fleet().list_workers(list).await.unwrap().items
+        self.store.list_workers(list).await.unwrap().items
     }
 
     /// Completes when exactly one worker is listed and `is_so` holds for it.
@@ -74,7 +73,7 @@ async fn an_ordered_worker_finishes_what_runs_claims_no_more_and_says_so() {
     begins.recv().await.unwrap();
     let member = world.lists(|_| true).await.worker.id;
     // A wake-up delivers the order: the store's clock is paused.
-    assert!(world.store.fleet().drain(&member).await.unwrap());
+    assert!(world.store.drain(&member).await.unwrap());
     world.lists(|info| info.worker.status == WorkerStatus::Draining).await;
     let late = world.ping().await;
     finish.send(true).unwrap();
@@ -91,7 +90,7 @@ async fn an_order_nobody_told_of_is_heard_with_the_next_beat() {
     world.mute();
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
     let member = world.lists(|_| true).await.worker.id;
-    world.store.fleet().drain(&member).await.unwrap();
+    world.store.drain(&member).await.unwrap();
     assert!(world.as_time_passes(running.ended()).await.stopped_by_fleet);
 }
 
@@ -100,7 +99,7 @@ async fn a_store_that_lost_its_data_has_the_worker_again_with_the_next_beat() {
     let world = World::new().await;
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
     let before = world.lists(|_| true).await.worker;
-    world.store.fleet().part(std::slice::from_ref(&before.id)).await.unwrap();
+    world.store.part(std::slice::from_ref(&before.id)).await.unwrap();
     let again = world.as_time_passes(world.lists(|_| true)).await.worker;
     assert_eq!((again.id, again.detail), (before.id, before.detail));
     running.stop().await;

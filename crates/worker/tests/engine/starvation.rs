@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use tidemill_core::JobId;
 use tidemill_core::chain::JobLinks;
-use tidemill_core::store::{Due, EnqueueParams, NewJob};
-use tidemill_core::{JobId, Store};
+use tidemill_core::store::{Due, EnqueueParams, Jobs, NewJob};
 use tidemill_worker::Fail;
 use tokio::sync::watch;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidemill_core::dead_letter::DeadLetter;
 use tidemill_core::job::JobState;
 use tidemill_core::name::{Queue, QueueName};
-use tidemill_core::store::{JobInfo, ListJobsParams, QueueInfo};
+use tidemill_core::store::{Inspect, JobInfo, ListJobsParams, QueueInfo};
 use tidemill_core::wake::{Bus, PollInterval};
 use tidemill_core::{Client, Envelope, Job, JobId, Store, Timestamp};
 use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};

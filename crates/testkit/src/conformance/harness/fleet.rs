@@ -40,7 +40,7 @@ impl FleetHarness {
 
     /// The fleet contract of the store.
     pub fn fleet(&self) -> &dyn Fleet {
-        self.store.fleet()
+        &*self.store
     }
 
     /// Registers a Chromium with this capacity.
