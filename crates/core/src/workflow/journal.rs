@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::command::Command;
 use super::event::{RunEvent, StoredSignal};
 use super::json::Json;
-use super::name::RunId;
+use super::name::{RunId, Topic};
 use crate::clock::Timestamp;
 use crate::store::Error;
 
@@ -52,6 +52,35 @@ pub struct Commit {
     /// How the run ended, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<RunEnd>,
+    /// The messages that the code waits for after it, sorted; at most
+    /// [`MAX_AWAITED_MESSAGES`](Self::MAX_AWAITED_MESSAGES). For people who look at the run: replay
+    /// does not compare them. Empty in commits of builds that did not record them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<AwaitedMessage>,
+}
+
+impl Commit {
+    /// How many awaited messages a commit records.
+    pub const MAX_AWAITED_MESSAGES: usize = 32;
+}
+
+/// A message that the code of a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AwaitedMessage {
+    /// A signal with this name.
+    Signal(Topic),
+    /// An update with this name.
+    Update(Topic),
+}
+
+impl fmt::Display for AwaitedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Signal(name) => write!(f, "signal `{name}`"),
+            Self::Update(name) => write!(f, "update `{name}`"),
+        }
+    }
 }
 
 /// How a run ends by its own code.

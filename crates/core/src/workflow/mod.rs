@@ -22,10 +22,12 @@ pub use event::{
     ActivityFailure, ActivityResult, ChildResult, DEFAULT_MAX_JOURNAL_ENTRIES, FailureKind, Parent, RunEvent,
     RunStarted, SignalDelivery, StoredSignal, Timeout, UpdateResult,
 };
-pub use journal::{Commit, DamagedEntry, Entry, EntryContent, Journal, PositionedEvent, RunEnd};
+pub use journal::{
+    AwaitedMessage, Commit, DamagedEntry, Entry, EntryContent, Journal, PositionedEvent, RunEnd,
+};
 pub use json::Json;
 pub use name::{Route, RunId, Topic, Version, WORKFLOW_QUEUE, WorkflowName};
-pub use open::{OpenChild, OpenChildren, OpenCommand, OpenCommands, open_commands};
+pub use open::{OpenChild, OpenChildren, OpenCommand, OpenCommands, awaited_messages, open_commands};
 pub use requester::Requester;
 pub(crate) use requester::{cancelled, done, failed};
 pub use retry::RetryPolicy;

@@ -1,15 +1,15 @@
-//! Open commands and children of a run, derived from its journal without its code.
+//! Open commands, children and awaited messages of a run, derived from its journal without its code.
 
 use std::collections::BTreeMap;
 
 use super::command::{Command, NotifyParent, ParentClose, StartChild};
 use super::event::RunEvent;
-use super::journal::{Entry, EntryContent};
+use super::journal::{AwaitedMessage, Entry, EntryContent};
 use super::name::RunId;
 use crate::clock::Timestamp;
 
-/// A command without a result. Signals and updates that the code waits for are not commands; only
-/// the code knows of those.
+/// A command without a result. Signals and updates that the code waits for are not commands: see
+/// [`awaited_messages`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenCommand {
     /// The command.
@@ -45,6 +45,21 @@ impl OpenCommands {
     pub fn iter(&self) -> impl Iterator<Item = &OpenCommand> {
         self.0.values()
     }
+}
+
+/// The messages that the code waited for after the last commit of a journal, and since when. A run
+/// that has ended waits for none.
+pub fn awaited_messages<'a>(
+    entries: impl IntoIterator<Item = &'a Entry>,
+) -> BTreeMap<AwaitedMessage, Timestamp> {
+    let commits = entries.into_iter().filter_map(|entry| match &entry.content {
+        EntryContent::Commit(commit) => Some((entry.at, commit)),
+        EntryContent::Event(_) => None,
+    });
+    commits.fold(BTreeMap::new(), |before, (at, commit)| {
+        let since = |message: &AwaitedMessage| before.get(message).copied().unwrap_or(at);
+        commit.awaits.iter().map(|message| (message.clone(), since(message))).collect()
+    })
 }
 
 /// A child whose end its parent has not received.
@@ -154,7 +169,28 @@ mod tests {
     use super::*;
 
     fn commit(at: i64, commands: Vec<Command>, end: Option<RunEnd>) -> Entry {
-        Entry::commit(Timestamp(at), Commit { upto: 1, commands, end })
+        Entry::commit(Timestamp(at), Commit { upto: 1, commands, end, awaits: Vec::new() })
+    }
+
+    fn waiting(at: i64, names: &[&str]) -> Entry {
+        let awaits = names.iter().map(|name| AwaitedMessage::Signal(name.parse().unwrap())).collect();
+        Entry::commit(Timestamp(at), Commit { upto: 1, commands: Vec::new(), end: None, awaits })
+    }
+
+    #[test]
+    fn a_message_is_awaited_since_the_first_commit_that_names_it_without_a_gap() {
+        let signal = RunEvent::TimerFired { seq: 1 };
+        let mut entries = vec![
+            waiting(1, &["approve", "cancel"]),
+            waiting(2, &["cancel"]),
+            Entry::event(Timestamp(3), signal),
+            waiting(4, &["approve", "cancel"]),
+        ];
+        let awaited = awaited_messages(&entries);
+        let awaited: Vec<_> = awaited.iter().map(|(message, at)| (message.to_string(), at.0)).collect();
+        assert_eq!(awaited, [("signal `approve`".to_owned(), 4), ("signal `cancel`".to_owned(), 1)]);
+        entries.push(commit(5, Vec::new(), Some(RunEnd::Completed(Json::null()))));
+        assert!(awaited_messages(&entries).is_empty());
     }
 
     #[test]

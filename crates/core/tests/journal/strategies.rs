@@ -209,9 +209,10 @@ fn end() -> impl Strategy<Value = RunEnd> {
 }
 
 fn commit() -> impl Strategy<Value = Commit> {
-    (any::<u64>(), vec(command(), 0..6), option::of(end())).prop_map(|(upto, commands, end)| Commit {
-        upto,
-        commands,
-        end,
-    })
+    (any::<u64>(), vec(command(), 0..6), option::of(end()), vec(awaited(), 0..3))
+        .prop_map(|(upto, commands, end, awaits)| Commit { upto, commands, end, awaits })
+}
+
+fn awaited() -> impl Strategy<Value = AwaitedMessage> {
+    prop_oneof![topic().prop_map(AwaitedMessage::Signal), topic().prop_map(AwaitedMessage::Update)]
 }

@@ -6,7 +6,9 @@ use tidemill_core::Timestamp;
 use tidemill_core::job::JobState;
 use tidemill_core::store::JobInfo;
 use tidemill_core::store::runs::{EntryKind, RunInfo};
-use tidemill_core::workflow::{Command, Entry, OpenCommand, RunStatus, open_commands};
+use tidemill_core::workflow::{
+    AwaitedMessage, Command, Entry, OpenCommand, RunStatus, awaited_messages, open_commands,
+};
 
 use super::error::RunError;
 use super::explain::{WaitExplainer, last_error};
@@ -21,8 +23,9 @@ pub struct Diagnosis {
     pub info: RunInfo,
     /// Whether it makes progress, and if not, why.
     pub progress: RunProgress,
-    /// The commands without a result, the oldest first. Waits without a command are known only to
-    /// the code: see [`RunHandle::waits`].
+    /// What its journal says it waits for, the oldest first: commands without a result and, unless
+    /// it has new events or is blocked, signals and updates. Waits for a cancel request and for spawned tasks are known only to the code: see
+    /// [`RunHandle::waits`].
     pub waits: Vec<OpenWait>,
 }
 
@@ -97,6 +100,12 @@ impl<O> RunHandle<O> {
             let note = search.explain(&open).await?;
             waits.push(OpenWait { note, ..open_wait(open) });
         }
+        // A run with new events may no longer wait for them.
+        if why == RunProgress::Waiting {
+            waits.extend(awaited_messages(&entries).into_iter().map(message_wait));
+            // Stable: commands of one commit keep their order.
+            waits.sort_by_key(|wait| wait.since);
+        }
         let why = match why {
             RunProgress::Queued { queue } if search.is_paused() => RunProgress::Paused { queue },
             why => why,
@@ -132,6 +141,10 @@ fn open_wait(open: OpenCommand) -> OpenWait {
         other => other.to_string(),
     };
     OpenWait { what, seq: open.command.seq(), since: open.since, note: None }
+}
+
+fn message_wait((message, since): (AwaitedMessage, Timestamp)) -> OpenWait {
+    OpenWait { what: message.to_string(), seq: None, since, note: None }
 }
 
 impl fmt::Display for Diagnosis {

@@ -51,8 +51,9 @@ impl<O> RunHandle<O> {
         self.send_query(QueryBody::Query { name: name.to_owned(), input }, ANSWER_TIMEOUT).await
     }
 
-    /// What the run's code waits for, the oldest first, including signals and updates, which are
-    /// not in the journal. Needs a worker that knows its code, and waits at most `limit` for it.
+    /// What the run's code waits for, the oldest first, including cancel requests and spawned tasks,
+    /// which are not in the journal. Needs a worker that knows its code, and waits at most `limit`
+    /// for it; [`diagnose`](Self::diagnose) needs none.
     ///
     /// # Errors
     /// As [`query`](Self::query).

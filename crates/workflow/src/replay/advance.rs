@@ -47,9 +47,12 @@ impl Replayer {
             // The run may stay cached for long, so spare capacity is returned.
             self.pending.shrink_to_fit();
         }
-        let commands = self.shared.lock().commands.take_new();
+        let (commands, awaits) = {
+            let mut state = self.shared.lock();
+            (state.commands.take_new(), state.awaited_messages())
+        };
         self.children.add_commands(&commands);
-        Ok(Advance::Commit(Commit { upto: self.consumed, commands, end: self.end.clone() }))
+        Ok(Advance::Commit(Commit { upto: self.consumed, commands, end: self.end.clone(), awaits }))
     }
 
     /// Records the result of a local activity. Call [`advance`](Self::advance) afterwards.

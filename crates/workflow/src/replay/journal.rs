@@ -37,7 +37,7 @@ impl Replayer {
 
     /// Repeats a commit.
     fn replay_commit(&mut self, position: u64, commit: Commit) -> Result<(), Blocked> {
-        let Commit { upto, commands, end } = commit;
+        let Commit { upto, commands, end, awaits: _ } = commit;
         if self.end.is_some() {
             return Err(Blocked::Damaged { position, message: "the run has ended before".into() });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tidemill_core::workflow::StoredSignal;
+use tidemill_core::workflow::{StoredSignal, Topic};
 
 /// A signal or an update, with its number in the order of arrival.
 #[derive(Debug)]
@@ -76,6 +76,14 @@ impl Inbox {
         } else if waiting.front() == Some(&key) {
             waiting.pop_front();
         }
+    }
+
+    /// The names with an open wait.
+    pub(crate) fn awaited(&self, is_open: impl Fn(u64) -> bool) -> impl Iterator<Item = Topic> {
+        let has_open = move |channel: &InboxChannel| channel.waiters.iter().any(|key| is_open(*key));
+        let channels = self.channels.iter().filter(move |(_, channel)| has_open(channel));
+        // The code's own names are checked when a message with the name arrives, not here.
+        channels.filter_map(|(name, _)| Topic::new(name).ok())
     }
 
     /// All messages, in the order of arrival.

@@ -18,7 +18,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_core::limits::Limits;
-use tidemill_core::workflow::{Command, DEFAULT_MAX_JOURNAL_ENTRIES, Json, RunId, Topic};
+use tidemill_core::workflow::{
+    AwaitedMessage, Command, Commit, DEFAULT_MAX_JOURNAL_ENTRIES, Json, RunId, Topic,
+};
 
 pub(crate) use command_log::{CommandLog, CommandMismatch, RecordedValue};
 pub(crate) use inbox::Inbox;
@@ -171,6 +173,21 @@ impl RunState {
     pub(crate) fn next_unnumbered_key(&mut self) -> u64 {
         self.last_unnumbered += 1;
         waits::UNNUMBERED | self.last_unnumbered
+    }
+
+    /// The messages that the code waits for, sorted.
+    pub(crate) fn awaited_messages(&self) -> Vec<AwaitedMessage> {
+        // Dropping the code at its end leaves waiters behind.
+        if self.closing {
+            return Vec::new();
+        }
+        let is_open = |key| self.waits.is_open(key);
+        let signals = self.signals.awaited(is_open).map(AwaitedMessage::Signal);
+        let updates = self.updates.awaited(is_open).map(AwaitedMessage::Update);
+        let mut awaited: Vec<_> = signals.chain(updates).collect();
+        awaited.sort_unstable();
+        awaited.truncate(Commit::MAX_AWAITED_MESSAGES);
+        awaited
     }
 
     /// Issues a command: records it, or compares it with the journal in a replay.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tidemill_core::{Queue, QueueName};
-use tidemill_workflow::{Activity, Ctx, DEFAULT_ACTIVITY_QUEUE, RunHandle, RunProgress, RunWorkflows};
+use tidemill_workflow::{
+    Activity, Ctx, DEFAULT_ACTIVITY_QUEUE, RunHandle, RunProgress, RunWorkflows, Signal, Update,
+};
 
 use crate::world::{Background, DOUBLE, MAIN, World, patiently, until};
 
@@ -39,6 +41,38 @@ async fn a_run_says_what_it_waits_for_and_since_when() {
     let note = diagnosis.waits[1].note.as_deref();
     assert_eq!(note, Some("no worker on queue `nobody` has taken it yet"));
     worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_says_without_a_worker_which_messages_it_waits_for() {
+    const APPROVE: Signal<()> = Signal::new("approve");
+    const REJECT: Signal<()> = Signal::new("reject");
+    const LIMIT: Update<u64, u64> = Update::new("limit");
+    let world = World::new().await;
+    let worker = Background::run(world.worker().workflow(&MAIN, async |ctx: Ctx, n: u64| {
+        let task = ctx.clone();
+        ctx.spawn(async move { drop(task.updates(&LIMIT).recv().await) });
+        tidemill_workflow::select! {
+            _ = ctx.signals(&APPROVE).recv() => {},
+            _ = ctx.signals(&REJECT).recv() => {},
+        }
+        ctx.signals(&REJECT).recv().await?;
+        Ok(n)
+    }));
+    let run = world.start().await;
+    let waits = async || {
+        let waits = run.diagnose().await.unwrap().waits;
+        assert!(waits.iter().all(|wait| wait.since.0 > 0 && wait.seq.is_none()), "{waits:?}");
+        waits.into_iter().map(|wait| wait.what).collect::<Vec<_>>()
+    };
+    let all = ["signal `approve`", "signal `reject`", "update `limit`"];
+    until(async || (waits().await == all).then_some(())).await;
+    run.signal(&APPROVE, &()).await.unwrap();
+    until(async || (waits().await == all[1..]).then_some(())).await;
+    worker.stop().await;
+    assert_eq!(waits().await, all[1..]);
+    let shown = run.diagnose().await.unwrap().to_string();
+    assert!(shown.contains("for signal `reject` since "), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,10 @@ async fn the_commit_of_a_stale_worker_has_no_effect() {
     let worker = world.worker().lease(ms(150));
     let worker = Background::run(worker.workflow(&MAIN, async |_: Ctx, n: u64| Ok(n + 6)));
     assert_eq!(patiently(run.wait()).await.unwrap(), 7);
-    let entry = Entry::commit(Timestamp(1), workflow::Commit { upto: 1, commands: vec![], end: None });
+    let entry = Entry::commit(
+        Timestamp(1),
+        workflow::Commit { upto: 1, commands: vec![], end: None, awaits: vec![] },
+    );
     let commit = CommitParams {
         run: run.id().clone(),
         id: CommitId::generate(),

@@ -16,7 +16,7 @@ async fn waits(ctx: Ctx, _: u64) -> Result<u64, WorkflowError> {
 }
 
 fn commit(upto: u64) -> Entry {
-    Entry::commit(Timestamp(9), Commit { upto, commands: Vec::new(), end: None })
+    Entry::commit(Timestamp(9), Commit { upto, commands: Vec::new(), end: None, awaits: Vec::new() })
 }
 
 #[test]
