@@ -76,6 +76,11 @@ pub(crate) async fn first_items<T, E, F: Future<Output = Result<Page<T>, E>>>(
     }
 }
 
+/// The page that starts at this cursor, or the first one.
+pub(crate) fn page_params(cursor: Option<String>, limit: usize) -> PageParams {
+    cursor.map_or_else(|| PageParams::first(limit), |cursor| PageParams::at(cursor, limit))
+}
+
 /// Selects jobs of a listing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobQuery<'a> {

@@ -145,12 +145,13 @@ pub mod workflow {
     };
 }
 
-/// The browser fleet: its workers, its sessions, the agent that runs browsers and the gateway that
-/// leases them.
-#[cfg(feature = "fleet")]
+/// The fleet: job workers and browsers, and the sessions on browsers. With the feature `fleet` also
+/// the agent that runs browsers and the gateway that leases them.
 pub mod fleet {
+    pub use tidemill_core::client::FleetHandle;
     pub use tidemill_core::fleet::*;
     pub use tidemill_core::store::fleet::*;
+    #[cfg(feature = "fleet")]
     pub use tidemill_fleet::{agent, gateway};
 }
 

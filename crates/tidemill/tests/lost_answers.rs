@@ -6,14 +6,17 @@
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tidemill::DeadLetterFilter;
 use tidemill::chain::{Completion, Continuation};
+use tidemill::fleet::{AttachParams, SessionId, WorkerKind};
 use tidemill::store::{Cancelled, Completed, Deleted};
 use tidemill::workflow::{EntryContent, Json, RunStatus};
 use tidemill::workflow::{OnConflict, RunWorkflows, StartWorkflows};
-use tidemill::{Client, Ctx, JobId, Kind, Queue, QueueName, RunHandle, RunId, Worker, Workflow, hours};
+use tidemill::{
+    Client, Ctx, DeadLetterFilter, JobId, Kind, PageParams, Queue, QueueName, RunHandle, RunId, Worker,
+    Workflow, hours,
+};
 use tidemill_testkit::conformance::QueueHarness;
-use tidemill_testkit::conformance::harness::dead;
+use tidemill_testkit::conformance::harness::{FleetHarness, dead};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::{Redis, shared_postgres};
 use tokio_util::sync::CancellationToken;
@@ -209,6 +212,37 @@ async fn letters_are_moved_once(world: World) {
     }
 }
 
+async fn orders_to_the_fleet_are_repeated(world: World) {
+    let (gateway, fleet) = (FleetHarness::new(world.beside.store().clone()), world.through.fleet());
+    world
+        .lose_each(async |name| {
+            let worker = gateway.join(&name, 1, 10).await;
+            let session = gateway.lease_params();
+            gateway.lease_granted(&session).await;
+            let kept = AttachParams {
+                connected: false,
+                keep: hours(1),
+                ..gateway.attach_params(&session.session, &worker)
+            };
+            gateway.attach(&kept).await;
+            assert_eq!(fleet.session(&session.session).await.unwrap().unwrap().worker, worker);
+            assert_eq!(fleet.sessions(Some(&worker), PageParams::first(9)).await.unwrap().items.len(), 1);
+            assert!(fleet.waiting().await.unwrap().is_empty());
+            // Nobody is connected, so it ends at once, and a second call does not find it.
+            assert!(fleet.close(&session.session).await.unwrap(), "{name}");
+            assert!(fleet.session(&session.session).await.unwrap().is_none());
+            assert!(fleet.drain(&worker).await.unwrap(), "{name}");
+            assert!(fleet.worker(&worker).await.unwrap().unwrap().drain_ordered);
+            let kind = WorkerKind::chromium();
+            let workers = fleet.workers(Some(&kind), PageParams::first(9)).await.unwrap();
+            assert_eq!(workers.items.len(), 1, "{name}");
+            gateway.fleet().part(&[worker]).await.unwrap();
+        })
+        .await;
+    let unknown = SessionId::generate();
+    assert!(!fleet.close(&unknown).await.unwrap());
+}
+
 async fn a_connection_that_is_cut_off_while_it_is_opened_is_opened_again(world: World) {
     let url = world.proxy.url(&world.url);
     world.lose_each(async |_| drop(tidemill::connect(&url).await.unwrap())).await;
@@ -236,5 +270,6 @@ on_each_store!(
     a_reset_leaves_no_run_behind,
     verbs_on_jobs_take_place_once,
     letters_are_moved_once,
+    orders_to_the_fleet_are_repeated,
     a_connection_that_is_cut_off_while_it_is_opened_is_opened_again
 );

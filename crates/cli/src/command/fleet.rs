@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tidemill::fleet::{ListWorkersParams, WorkerKey, WorkerKind};
+use tidemill::fleet::{WorkerKey, WorkerKind};
 use tidemill::{Client, Error};
 
 use crate::context::Context;
@@ -61,8 +61,8 @@ async fn list(
     client: &Client,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let fleet = client.store();
-    let page = |cursor, limit| fleet.list_workers(ListWorkersParams { kind, cursor, limit });
+    let fleet = client.fleet();
+    let page = |cursor, limit| fleet.workers(kind, pages::page_params(cursor, limit));
     let (found, more) = pages::first_items(limit, page).await?;
     let (views, now) = (found.iter().map(WorkerView::new).collect::<Vec<_>>(), client.now());
     context.list(&views, more, "nobody works here", |views| table(views, now))?;
@@ -70,7 +70,7 @@ async fn list(
 }
 
 async fn show(worker: &WorkerKey, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    let info = client.store().get_worker(worker).await?;
+    let info = client.fleet().worker(worker).await?;
     let info = info.ok_or_else(|| Error::NotFound(format!("worker {worker}")))?;
     let view = WorkerView::new(&info);
     if context.printer.is_json() {
@@ -90,7 +90,7 @@ struct DrainResult<'a> {
 
 async fn drain(workers: &[WorkerKey], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     for_each_id(workers, async |worker| {
-        let exists = client.store().drain(worker).await?;
+        let exists = client.fleet().drain(worker).await?;
         let (text, result) =
             if exists { ("is ordered to drain", "ordered") } else { ("not found", "not_found") };
         context.printer.result(format!("{worker} {text}"), &DrainResult { worker, result })?;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tidemill::fleet::{ListSessionsParams, SessionId, WorkerKey};
+use tidemill::fleet::{SessionId, WorkerKey};
 use tidemill::{Client, Error};
 
 use crate::context::Context;
@@ -60,8 +60,8 @@ async fn list(
     client: &Client,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let fleet = client.store();
-    let page = |cursor, limit| fleet.list_sessions(ListSessionsParams { worker, cursor, limit });
+    let fleet = client.fleet();
+    let page = |cursor, limit| fleet.sessions(worker, pages::page_params(cursor, limit));
     let (found, more) = pages::first_items(limit, page).await?;
     let (views, now) = (found.iter().map(SessionView::new).collect::<Vec<_>>(), client.now());
     context.list(&views, more, "there are no sessions", |views| table(views, now))?;
@@ -69,7 +69,7 @@ async fn list(
 }
 
 async fn show(session: &SessionId, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    let info = client.store().get_session(session).await?;
+    let info = client.fleet().session(session).await?;
     let info = info.ok_or_else(|| Error::NotFound(format!("session {session}")))?;
     let view = SessionView::new(&info);
     if context.printer.is_json() {
@@ -89,7 +89,7 @@ struct CloseResult<'a> {
 
 async fn close(sessions: &[SessionId], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     for_each_id(sessions, async |session| {
-        let exists = client.store().close(session).await?;
+        let exists = client.fleet().close(session).await?;
         let (text, result) = if exists { ("is closed", "closed") } else { ("not found", "not_found") };
         context.printer.result(format!("{session} {text}"), &CloseResult { session, result })?;
         Ok(exists)

@@ -5,6 +5,7 @@ mod complete;
 mod control;
 mod dead_letters;
 mod enqueue;
+mod fleet;
 mod handle;
 mod operations;
 mod queue;
@@ -20,6 +21,7 @@ use serde_json::value::RawValue;
 pub use bulk::BulkError;
 pub use dead_letters::DeadLetters;
 pub use enqueue::{Enqueue, EnqueueBulk, PreparedJob};
+pub use fleet::FleetHandle;
 pub use handle::{JobHandle, WaitError};
 pub use queue::{PageParams, Purged, QueueHandle};
 

@@ -30,8 +30,8 @@ pub struct Purged {
 /// Which page of a list to return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageParams {
-    cursor: Option<String>,
-    limit: usize,
+    pub(super) cursor: Option<String>,
+    pub(super) limit: usize,
 }
 
 impl PageParams {
