@@ -56,10 +56,11 @@ macro_rules! statements {
     };
 }
 
-// Statements that are sent as they are written: before there are any functions, and by the baseline
-// loop.
+// Statements that are sent as they are written: before there are any functions, by the baseline
+// loop, and a look-up by a primary key.
 pub(crate) static SCHEMA_STATE: Sql = sql!("schema/state");
 pub(crate) static VERSION: Sql = sql!("schema/version");
+pub(crate) static FIND_RUN: Sql = sql!("runs/find_run");
 pub(crate) static BASELINE_ENQUEUE: Sql = sql!("baseline/enqueue");
 pub(crate) static BASELINE_READ: Sql = sql!("baseline/read");
 pub(crate) static BASELINE_CLAIM: Sql = sql!("baseline/claim");

@@ -27,7 +27,7 @@ use crate::clock::Clock;
 use crate::fleet::{SessionId, WorkerDefaults, WorkerKey};
 use crate::name::{HolderId, JobId, Queue};
 use crate::settle::Settlement;
-use crate::workflow::RunId;
+use crate::workflow::{RunId, WorkflowName};
 
 /// Declares [`Decorator`] with a forwarding default for each method, and implements each trait of
 /// the contract by it.
@@ -109,6 +109,7 @@ decorator! {
         async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error>;
         async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error>;
         async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error>;
+        async fn find_run(&self, workflow: &WorkflowName, key: &str) -> Result<Option<RunId>, Error>;
         async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error>;
         async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error>;
     }

@@ -56,6 +56,10 @@ pub trait Runs: Send + Sync {
     /// Looks up one run.
     async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error>;
 
+    /// The run that has this idempotency key, open or closed: the latest that was started with it.
+    /// It may be one whose retention has expired, until it is pruned.
+    async fn find_run(&self, workflow: &WorkflowName, key: &str) -> Result<Option<RunId>, Error>;
+
     /// A page of runs, newest first.
     async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error>;
 

@@ -3,6 +3,7 @@
 mod batch;
 mod deliver;
 mod effects;
+mod find_run;
 mod get_run;
 mod list_runs;
 mod prune_runs;
@@ -18,7 +19,7 @@ use tidemill_core::store::runs::{
     RunInfo, Runs, StartRunParams, StartRunResult, StoredEntry, TerminateParams,
 };
 use tidemill_core::store::{Page, Verdict};
-use tidemill_core::workflow::{RunId, RunStatus};
+use tidemill_core::workflow::{RunId, RunStatus, WorkflowName};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::store::PostgresStore;
@@ -44,6 +45,10 @@ impl Runs for PostgresStore {
 
     async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
         self.inner.get_run(run).await
+    }
+
+    async fn find_run(&self, workflow: &WorkflowName, key: &str) -> Result<Option<RunId>, Error> {
+        self.inner.find_run(workflow, key).await
     }
 
     async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {

@@ -289,6 +289,11 @@ impl Keys {
         format!("{}runs-ended:{workflow}", self.prefix(shard))
     }
 
+    /// An idempotency key to its run. Also in `lua/runs/start_run.lua` and `lua/lib/run.lua`.
+    pub(crate) fn run_key(&self, shard: u16, workflow: &WorkflowName, key: &str) -> String {
+        format!("{}run-key:{workflow}:{key}", self.prefix(shard))
+    }
+
     /// How many sessions each worker has ever had. All other keys of the fleet are in the same
     /// shard;
     /// `lua/lib/worker.lua` and `lua/lib/session.lua` build them.

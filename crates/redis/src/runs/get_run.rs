@@ -10,7 +10,7 @@ use crate::connection::reply::{array, bytes, text};
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(crate) async fn find_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+    pub(crate) async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
         let shard = self.keys.shard_of_run(run);
         let get = redis::cmd("GET").arg(self.keys.instance(shard, run)).take();
         let Some(state) = bytes(self.connections.query(shard, &get).await?) else { return Ok(None) };

@@ -3,6 +3,7 @@
 
 mod deliver;
 mod effects;
+mod find_run;
 mod fire_timers;
 mod get_run;
 mod instance;
@@ -22,7 +23,7 @@ use tidemill_core::store::runs::{
     StoredEntry, TerminateParams,
 };
 use tidemill_core::store::{Page, Verdict};
-use tidemill_core::workflow::RunId;
+use tidemill_core::workflow::{RunId, WorkflowName};
 
 use crate::connection::ScriptCall;
 use crate::connection::named_args::NamedArgs;
@@ -51,7 +52,11 @@ impl Runs for RedisStore {
     }
 
     async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
-        self.find_run(run).await
+        self.get_run(run).await
+    }
+
+    async fn find_run(&self, workflow: &WorkflowName, key: &str) -> Result<Option<RunId>, Error> {
+        self.find_run(workflow, key).await
     }
 
     async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {

@@ -6,6 +6,7 @@ mod close;
 mod commit;
 mod deliver;
 mod effects;
+mod find_run;
 mod get_run;
 mod journal;
 mod list_runs;
@@ -23,7 +24,7 @@ use tidemill_core::store::runs::{
     StartRunResult, StoredEntry, TerminateParams,
 };
 use tidemill_core::store::{Page, Verdict};
-use tidemill_core::workflow::RunId;
+use tidemill_core::workflow::{RunId, WorkflowName};
 
 use crate::store::SqliteStore;
 pub(crate) use alarms::{fire_due_alarms, next_alarm};
@@ -52,6 +53,10 @@ impl Runs for SqliteStore {
 
     async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
         get_run::get_run(self, run).await
+    }
+
+    async fn find_run(&self, workflow: &WorkflowName, key: &str) -> Result<Option<RunId>, Error> {
+        find_run::find_run(self, workflow, key).await
     }
 
     async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {

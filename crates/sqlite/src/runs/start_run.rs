@@ -1,7 +1,7 @@
 //! `start_run`: starts runs.
 
 use bytes::Bytes;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use tidemill_core::clock::millis;
 use tidemill_core::store::runs::{
     ConflictPolicy, EntryKind, RunKey, RunPosition, StartRunParams, StartRunResult, StoredEntry,
@@ -10,17 +10,13 @@ use tidemill_core::store::runs::{
 use tidemill_core::workflow::{RunId, WorkflowName};
 use tidemill_core::{Error, Timestamp};
 
+use super::find_run::run_with_key;
 use super::run_row::find;
 use super::{effects, journal, prune_runs};
 use crate::connection::{Cost, Tx};
 use crate::error::RequestError;
 use crate::queues::{NumberedQueue, queue_row};
 use crate::store::SqliteStore;
-
-/// The run that holds a key.
-const FIND_RUN_BY_KEY: &str = "
-    SELECT r.id FROM tidemill_run_keys k CROSS JOIN tidemill_runs r ON r.number = k.run
-        WHERE k.workflow = ?1 AND k.key = ?2";
 
 /// Assigns a key to a run.
 const SET_RUN_KEY: &str = "INSERT OR REPLACE INTO tidemill_run_keys (workflow, key, run) VALUES (?1, ?2, ?3)";
@@ -63,9 +59,7 @@ fn conflict(
     workflow: &WorkflowName,
     key: &RunKey,
 ) -> Result<Option<StartRunResult>, RequestError> {
-    let mut find = tx.connection.prepare_cached(FIND_RUN_BY_KEY)?;
-    let holder = find.query_row(params![workflow.as_str(), key.key], |row| row.get::<_, String>(0));
-    let Some(holder) = holder.optional()?.map(|id| RunId::new(&id)).transpose()? else { return Ok(None) };
+    let Some(holder) = run_with_key(tx, workflow, &key.key)? else { return Ok(None) };
     let Some(IsOpen(open)) = find_unexpired(tx, &holder)? else { return Ok(None) };
     Ok(match key.conflict {
         ConflictPolicy::Reject => Some(StartRunResult::Rejected(holder)),

@@ -286,6 +286,7 @@ macro_rules! conformance {
                 the_store_writes_its_own_time_into_a_journal,
                 the_same_id_is_one_run,
                 a_key_is_one_run_and_the_second_caller_gets_it,
+                a_run_is_found_by_its_key,
                 one_key_started_by_many_is_one_run,
                 however_many_events_arrive_there_is_one_task,
                 what_a_task_did_not_consume_comes_with_the_next,

@@ -11,7 +11,7 @@ use tidemill_core::store::runs::{
     StartRunResult, AfterCommit, with_timestamp,
 };
 use tidemill_core::store::{JobRecord, Verdict};
-use tidemill_core::workflow::{RunId, RunStatus};
+use tidemill_core::workflow::{RunId, RunStatus, WorkflowName};
 
 use super::StoreUnderTest;
 use super::harness::{
@@ -92,6 +92,24 @@ pub async fn a_key_is_one_run_and_the_second_caller_gets_it(subject: StoreUnderT
     assert_eq!(start(ConflictPolicy::Reject).await, StartRunResult::Rejected(run));
     assert_eq!(start(ConflictPolicy::StartAfterClose).await, StartRunResult::Created);
     assert!(matches!(start(ConflictPolicy::StartAfterClose).await, StartRunResult::Existing(_)));
+}
+
+pub async fn a_run_is_found_by_its_key(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let find = async |workflow: &WorkflowName, key: &str| harness.store.find_run(workflow, key).await.unwrap();
+    let order = order().workflow;
+    assert_eq!(find(&order, "k").await, None);
+    let first = harness.start_run(keyed("k", ConflictPolicy::UseExisting)).await;
+    assert_eq!(find(&order, "k").await, Some(first.clone()));
+    assert_eq!(find(&order, "K").await, None);
+    assert_eq!(find(&WorkflowName::new("another").unwrap(), "k").await, None);
+    harness.commit(&harness.task_of(&first).await, Vec::new(), completed("1")).await;
+    assert_eq!(find(&order, "k").await, Some(first.clone()), "a closed run keeps its key");
+    let second = harness.start_run(keyed("k", ConflictPolicy::StartAfterClose)).await;
+    assert_ne!(first, second);
+    assert_eq!(find(&order, "k").await, Some(second), "the latest has it");
+    let odd = harness.start_run(keyed("k 2 \u{e9}:*", ConflictPolicy::UseExisting)).await;
+    assert_eq!(find(&order, "k 2 \u{e9}:*").await, Some(odd));
 }
 
 pub async fn one_key_started_by_many_is_one_run(subject: StoreUnderTest) {

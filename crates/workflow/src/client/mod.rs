@@ -17,9 +17,10 @@ use std::future::Future;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tidemill_core::retry::until_answered;
 use tidemill_core::store::Page;
 use tidemill_core::store::runs::{ListRunsParams, RunInfo};
-use tidemill_core::workflow::{Json, RunId};
+use tidemill_core::workflow::{Json, RunId, WorkflowName};
 use tidemill_core::{Client, Error};
 
 pub use diagnose::{Diagnosis, RunProgress};
@@ -29,6 +30,7 @@ pub use start::{OnConflict, StartRun};
 pub(crate) use terminate::terminate;
 
 use crate::definition::Workflow;
+use crate::task::check_key;
 
 /// Extends [`Client`] with workflows.
 pub trait StartWorkflows {
@@ -45,7 +47,53 @@ pub trait StartWorkflows {
     /// A handle to an existing run of an unknown workflow.
     fn untyped_run_handle(&self, run: RunId) -> RunHandle<Box<RawValue>>;
 
+    /// A handle to the run of `workflow` that was started with this key, open or closed; `None` if
+    /// there is none. If several were, the latest.
+    ///
+    /// ```
+    /// # use tidemill_workflow::{RunError, StartWorkflows, Workflow};
+    /// const ORDER: Workflow<u64, String> = Workflow::new("order");
+    ///
+    /// # async fn cancel(client: tidemill_core::Client) -> Result<(), RunError> {
+    /// if let Some(run) = client.run_by_key(&ORDER, "order-7").await? {
+    ///     run.cancel().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] if the name of the workflow is not valid, [`Error::Invalid`] if the key
+    /// is not; otherwise the store's error.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    fn run_by_key<I, O: DeserializeOwned>(
+        &self,
+        workflow: &Workflow<I, O>,
+        key: &str,
+    ) -> impl Future<Output = Result<Option<RunHandle<O>>, Error>> + Send;
+
+    /// Like [`run_by_key`](Self::run_by_key), for a workflow whose name is known only at run time.
+    ///
+    /// # Errors
+    /// As [`run_by_key`](Self::run_by_key).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    fn untyped_run_by_key(
+        &self,
+        workflow: &str,
+        key: &str,
+    ) -> impl Future<Output = Result<Option<RunHandle<Box<RawValue>>>, Error>> + Send;
+
     /// A page of runs, newest first.
+    ///
+    /// # Errors
+    /// The store's error.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
     fn runs(&self, list: ListRunsParams) -> impl Future<Output = Result<Page<RunInfo>, Error>> + Send;
 }
 
@@ -71,7 +119,31 @@ impl StartWorkflows for Client {
         RunHandle::new(self, run, false)
     }
 
-    async fn runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
-        self.store().list_runs(list).await
+    fn run_by_key<I, O: DeserializeOwned>(
+        &self,
+        workflow: &Workflow<I, O>,
+        key: &str,
+    ) -> impl Future<Output = Result<Option<RunHandle<O>>, Error>> + Send {
+        let name = workflow.name();
+        async move { Ok(find_run(self, name, key).await?.map(|run| RunHandle::new(self, run, false))) }
     }
+
+    async fn untyped_run_by_key(
+        &self,
+        workflow: &str,
+        key: &str,
+    ) -> Result<Option<RunHandle<Box<RawValue>>>, Error> {
+        Ok(find_run(self, workflow, key).await?.map(|run| RunHandle::new(self, run, false)))
+    }
+
+    async fn runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
+        until_answered(self.store().clock(), || self.store().list_runs(list.clone())).await
+    }
+}
+
+/// The run with a key.
+async fn find_run(client: &Client, workflow: &str, key: &str) -> Result<Option<RunId>, Error> {
+    let (workflow, store) = (WorkflowName::new(workflow)?, client.store());
+    check_key(key)?;
+    until_answered(store.clock(), || store.find_run(&workflow, key)).await
 }

@@ -26,6 +26,26 @@ async fn the_second_start_with_a_key_gets_the_first_run() {
 }
 
 #[tokio::test]
+async fn a_run_is_found_by_its_key() {
+    const OTHER: Workflow<u64, u64> = Workflow::new("other");
+    let world = World::new().await;
+    assert!(world.client.run_by_key(&MAIN, "order-7").await.unwrap().is_none());
+    let first = start(&world).start().await.unwrap();
+    let found = world.client.run_by_key(&MAIN, "order-7").await.unwrap().unwrap();
+    assert_eq!((found.id(), found.created()), (first.id(), false));
+    assert!(world.client.run_by_key(&OTHER, "order-7").await.unwrap().is_none());
+    let untyped = world.client.untyped_run_by_key("main", "order-7").await.unwrap().unwrap();
+    assert_eq!(untyped.id(), first.id());
+    let second = start(&world).on_conflict(OnConflict::TerminateExisting).start().await.unwrap();
+    let found = world.client.run_by_key(&MAIN, "order-7").await.unwrap().unwrap();
+    assert_eq!(found.id(), second.id());
+    for (workflow, key) in [("main", ""), ("no name", "k")] {
+        let error = world.client.untyped_run_by_key(workflow, key).await.unwrap_err();
+        assert!(error.is_invalid(), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn of_many_starts_at_once_one_starts_a_run() {
     let world = World::new().await;
     let starts = (0..20).map(|_| start(&world).start());

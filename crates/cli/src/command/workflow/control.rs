@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tidemill::workflow::{Json, RunError, RunHandle, RunId, StartWorkflows, Topic};
 
-use super::{EndRunArgs, MessageArgs};
+use super::{EndRunArgs, MessageArgs, RunArg};
 use crate::context::Context;
 use crate::for_each_id::for_each_id;
 use crate::output::printable;
@@ -29,37 +29,33 @@ async fn open_run(
     context: &Context,
 ) -> anyhow::Result<(RunHandle<Box<RawValue>>, Json)> {
     let payload = payload::read("payload", &message.payload, context.config.limits.payload)?;
-    Ok((context.client().await?.untyped_run_handle(message.run.clone()), Json::from(payload)))
+    Ok((message.run.find(&context.client().await?).await?, Json::from(payload)))
 }
 
 pub(super) async fn signal(message: MessageArgs, context: &Context) -> anyhow::Result<()> {
     let (handle, payload) = open_run(&message, context).await?;
     handle.signal_untyped(message.name.as_str(), payload).await?;
-    let answer = MessageResult { run: &message.run, name: Some(&message.name), result: "sent", output: None };
-    let text = format!("signal {} sent to {}", message.name, message.run);
+    let run = handle.id();
+    let answer = MessageResult { run, name: Some(&message.name), result: "sent", output: None };
+    let text = format!("signal {} sent to {run}", message.name);
     Ok(context.printer.result(printable(&text), &answer)?)
 }
 
 pub(super) async fn query(message: MessageArgs, context: &Context) -> anyhow::Result<()> {
     let (handle, input) = open_run(&message, context).await?;
     let answer = handle.query_untyped(message.name.as_str(), input).await?;
-    print(&message, &answer, context)
+    print(handle.id(), &message.name, &answer, context)
 }
 
 /// The code of a run may never read the update, so the wait is bounded.
 pub(super) async fn update(message: MessageArgs, limit: Duration, context: &Context) -> anyhow::Result<()> {
     let (handle, payload) = open_run(&message, context).await?;
     let answer = handle.update_within(message.name.as_str(), payload, limit).await?;
-    print(&message, &answer, context)
+    print(handle.id(), &message.name, &answer, context)
 }
 
-fn print(message: &MessageArgs, json: &Json, context: &Context) -> anyhow::Result<()> {
-    let answer = MessageResult {
-        run: &message.run,
-        name: Some(&message.name),
-        result: "answered",
-        output: Some(json),
-    };
+fn print(run: &RunId, name: &Topic, json: &Json, context: &Context) -> anyhow::Result<()> {
+    let answer = MessageResult { run, name: Some(name), result: "answered", output: Some(json) };
     Ok(context.printer.stored(json.as_str(), &answer)?)
 }
 
@@ -72,7 +68,9 @@ pub(super) enum EndMode {
 
 pub(super) async fn end(end: EndRunArgs, mode: EndMode, context: &Context) -> anyhow::Result<ExitCode> {
     let client = context.client().await?;
-    for_each_id(&end.runs, async |run| {
+    let mut runs = end.runs;
+    runs.extend(end.key.find(&client).await?);
+    for_each_id(&runs, async |run| {
         let handle = client.untyped_run_handle(run.clone());
         let ended = match mode {
             EndMode::Cancel => handle.cancel_with_reason(&end.reason).await,
@@ -100,7 +98,8 @@ struct ResetResult<'a> {
     position: u64,
 }
 
-pub(super) async fn reset(run: RunId, position: u64, context: &Context) -> anyhow::Result<()> {
-    let handle = context.client().await?.untyped_run_handle(run.clone()).reset(position).await?;
-    Ok(context.printer.result(handle.id(), &ResetResult { run: handle.id(), from: &run, position })?)
+pub(super) async fn reset(run: RunArg, position: u64, context: &Context) -> anyhow::Result<()> {
+    let run = run.find(&context.client().await?).await?;
+    let handle = run.reset(position).await?;
+    Ok(context.printer.result(handle.id(), &ResetResult { run: handle.id(), from: run.id(), position })?)
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use tidemill::store::runs::ListRunsParams;
-use tidemill::workflow::{Diagnosis, Journal, RunHandle, RunId, RunProgress, StartWorkflows};
+use tidemill::workflow::{Diagnosis, Journal, RunHandle, RunProgress, StartWorkflows};
 use tidemill::{Client, Timestamp};
 
-use super::ListArgs;
+use super::{ListArgs, RunArg};
 use crate::context::Context;
 use crate::output::run::{RunView, facts, table};
 use crate::output::time::{brief_duration, relative};
@@ -63,9 +63,9 @@ struct WaitView {
     note: Option<String>,
 }
 
-pub(super) async fn show(run: RunId, context: &Context) -> anyhow::Result<()> {
+pub(super) async fn show(run: RunArg, context: &Context) -> anyhow::Result<()> {
     let client: Client = context.client().await?;
-    let handle = client.untyped_run_handle(run);
+    let handle = run.find(&client).await?;
     let diagnosis = handle.diagnose().await?;
     let waits = waits(&handle, &diagnosis).await;
     if context.printer.is_json() {
@@ -167,7 +167,7 @@ fn print_json(diagnosis: &Diagnosis, waits: Vec<WaitView>, context: &Context) ->
     Ok(context.printer.json(&DiagnosedRun { run, why, reason: reason.map(String::as_str), waits })?)
 }
 
-pub(super) async fn journal(run: RunId, context: &Context) -> anyhow::Result<()> {
+pub(super) async fn journal(run: RunArg, context: &Context) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct JournalLine<'a> {
         position: u64,
@@ -185,7 +185,7 @@ pub(super) async fn journal(run: RunId, context: &Context) -> anyhow::Result<()>
     Ok(())
 }
 
-pub(super) async fn export(run: RunId, file: &str, context: &Context) -> anyhow::Result<()> {
+pub(super) async fn export(run: RunArg, file: &str, context: &Context) -> anyhow::Result<()> {
     let journal = read(run, context).await?;
     let mut json = serde_json::to_vec_pretty(&journal)?;
     json.push(b'\n');
@@ -197,6 +197,6 @@ pub(super) async fn export(run: RunId, file: &str, context: &Context) -> anyhow:
     Ok(())
 }
 
-async fn read(run: RunId, context: &Context) -> anyhow::Result<Journal> {
-    Ok(context.client().await?.untyped_run_handle(run).journal().await?)
+async fn read(run: RunArg, context: &Context) -> anyhow::Result<Journal> {
+    Ok(run.find(&context.client().await?).await?.journal().await?)
 }

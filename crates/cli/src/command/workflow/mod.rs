@@ -2,6 +2,7 @@
 
 mod control;
 mod inspect;
+mod run_arg;
 mod start;
 
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use tidemill::workflow::{RunId, RunStatus, Topic, WorkflowName};
 
 use crate::context::Context;
 use crate::time::{self, TimeArg};
+use run_arg::{KeyArg, RunArg};
 
 /// Durable workflows: start, list, show, journal, signal, query, cancel, terminate, reset
 #[derive(Debug, clap::Subcommand)]
@@ -27,19 +29,18 @@ pub(crate) enum WorkflowCommand {
     )]
     List(ListArgs),
     /// Show a run: its journal as a timeline, and why it is not progressing
-    #[command(after_help = "Example:\n  tidemill workflow show order-7")]
-    Show {
-        /// Id of the run
-        run: RunId,
-    },
+    #[command(
+        after_help = "Examples:\n  tidemill workflow show order-7\n  tidemill workflow show --type order --key order-7"
+    )]
+    Show(RunArg),
     /// Print a run's journal, one entry per line
     #[command(
         after_help = "Example:\n  tidemill workflow journal order-7 --export journals/order-7.json\n\n\
                       An exported journal is a test: `replay_dir(\"journals/*.json\")` replays your code against it."
     )]
     Journal {
-        /// Id of the run
-        run: RunId,
+        #[command(flatten)]
+        run: RunArg,
         /// Write the journal to this file instead, in the format of replay tests; - for stdout
         #[arg(long, value_name = "FILE")]
         export: Option<String>,
@@ -47,8 +48,8 @@ pub(crate) enum WorkflowCommand {
     /// Wait until a run ends and print its output
     #[command(after_help = "Example:\n  tidemill workflow wait order-7 --timeout 30s")]
     Wait {
-        /// Id of the run
-        run: RunId,
+        #[command(flatten)]
+        run: RunArg,
         /// Maximum time to wait
         #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
         timeout: Option<Duration>,
@@ -82,8 +83,8 @@ pub(crate) enum WorkflowCommand {
                       tidemill workflow reset order-7 --to 4"
     )]
     Reset {
-        /// Id of the run
-        run: RunId,
+        #[command(flatten)]
+        run: RunArg,
         /// Position of the commit to reset to
         #[arg(long, value_name = "POSITION")]
         to: u64,
@@ -122,9 +123,10 @@ pub(crate) struct ListArgs {
 
 /// A signal, query or update to a run.
 #[derive(Debug, clap::Args)]
+#[command(allow_missing_positional = true)]
 pub(crate) struct MessageArgs {
-    /// Id of the run
-    run: RunId,
+    #[command(flatten)]
+    run: RunArg,
     /// Name of the signal, query or update
     name: Topic,
     /// Payload: JSON, @FILE or - for stdin
@@ -136,8 +138,10 @@ pub(crate) struct MessageArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct EndRunArgs {
     /// Ids of the runs
-    #[arg(required = true)]
+    #[arg(required_unless_present = "key")]
     runs: Vec<RunId>,
+    #[command(flatten)]
+    key: KeyArg,
     /// Reason, kept in the journal
     #[arg(long, default_value = "")]
     reason: String,
@@ -147,12 +151,10 @@ pub(crate) async fn run(command: WorkflowCommand, context: &Context) -> anyhow::
     match command {
         WorkflowCommand::Start(args) => start::run(*args, context).await?,
         WorkflowCommand::List(list) => inspect::list(list, context).await?,
-        WorkflowCommand::Show { run } => inspect::show(run, context).await?,
+        WorkflowCommand::Show(run) => inspect::show(run, context).await?,
         WorkflowCommand::Journal { run, export: None } => inspect::journal(run, context).await?,
         WorkflowCommand::Journal { run, export: Some(file) } => inspect::export(run, &file, context).await?,
-        WorkflowCommand::Wait { run, timeout } => {
-            start::wait(&context.client().await?, run, timeout, context).await?
-        }
+        WorkflowCommand::Wait { run, timeout } => start::wait(run, timeout, context).await?,
         WorkflowCommand::Signal(message) => control::signal(message, context).await?,
         WorkflowCommand::Query(message) => control::query(message, context).await?,
         WorkflowCommand::Update { message, timeout } => control::update(message, timeout, context).await?,

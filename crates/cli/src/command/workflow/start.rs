@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tidemill::Client;
 use tidemill::workflow::{
     Json, OnConflict, Route, RunHandle, RunId, StartWorkflows, Topic, Version, WorkflowName,
 };
 
+use super::RunArg;
 use crate::context::Context;
 use crate::payload;
 use crate::time;
@@ -101,13 +101,8 @@ pub(super) async fn run(args: StartArgs, context: &Context) -> anyhow::Result<()
     }
 }
 
-pub(super) async fn wait(
-    client: &Client,
-    run: RunId,
-    timeout: Option<Duration>,
-    context: &Context,
-) -> anyhow::Result<()> {
-    print_result(&client.untyped_run_handle(run), timeout, context).await
+pub(super) async fn wait(run: RunArg, timeout: Option<Duration>, context: &Context) -> anyhow::Result<()> {
+    print_result(&run.find(&context.client().await?).await?, timeout, context).await
 }
 
 /// A run's output, as JSON.

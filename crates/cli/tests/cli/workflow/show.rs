@@ -26,10 +26,41 @@ fn a_run_that_waits_says_for_what() {
     place.ok(&["workflow", "start", "order", "--input", "99", "--id", "order-7", "--attribute", "tier=gold"]);
     let shown = show_when(&place, "order-7", "waits", "signal `approve`");
     insta::assert_snapshot!("waits", steady(&shown));
-    // Without a worker only the journal tells, and it knows nothing of signals.
+    // Without a worker the journal tells.
     crew.stop();
     let shown = place.ok(&["workflow", "show", "order-7"]);
-    assert!(shown.contains("only its code knows"), "{shown}");
+    assert!(shown.contains("it waits for\n  signal `approve`, for "), "{shown}");
+}
+
+#[test]
+fn a_run_is_addressed_by_its_key() {
+    let place = Place::new();
+    let run = place.ok(&["workflow", "start", "order", "--input", "1", "--key", "order-7"]);
+    let run = run.trim();
+    let by_key = ["--type", "order", "--key", "order-7"];
+    let ok = |command: &[&str]| place.ok(&[&["workflow"], command, &by_key[..]].concat());
+    assert_eq!(place.json(&["workflow", "show", "--type", "order", "--key", "order-7"])[0]["run"], run);
+    assert!(ok(&["journal"]).contains("order-7"));
+    assert_eq!(ok(&["signal", "approve"]).trim(), format!("signal approve sent to {run}"));
+    assert_eq!(ok(&["terminate"]).trim(), format!("{run} terminated"));
+    let missing = place.run(&["workflow", "show", "--type", "order", "--key", "order-8"]);
+    assert_eq!(missing.code, Some(1));
+    assert!(
+        missing.stderr.contains("no run of workflow order has the key \"order-8\""),
+        "{}",
+        missing.stderr
+    );
+    let misused: [&[&str]; 5] = [
+        &["show"],
+        &["show", run, "--type", "order", "--key", "order-7"],
+        &["show", "--key", "order-7"],
+        &["show", run, "--type", "order"],
+        &["signal", "--type", "order", "--key", "order-7"],
+    ];
+    for args in misused {
+        let refused = place.run(&[&["workflow"], args].concat());
+        assert_eq!(refused.code, Some(2), "{args:?}: {}", refused.stderr);
+    }
 }
 
 #[test]
