@@ -22,7 +22,11 @@ impl QueueArg {
     /// Finds the queue. If two queues have this name, selects the at-least-once queue unless the
     /// flag selects the other.
     pub(crate) async fn find(&self, client: &Client) -> Result<QueueInfo, Error> {
-        let found = select_queue(&self.queue, self.at_most_once, client.queues().await?);
+        let select = |queues| select_queue(&self.queue, self.at_most_once, queues);
+        if let Some(found) = select(client.queues().await?) {
+            return Ok(found);
+        }
+        let found = select(all_queues(client).await?);
         found.ok_or_else(|| Error::NotFound(format!("queue `{}`", self.queue)))
     }
 
@@ -48,9 +52,16 @@ pub(crate) fn queue_handle(client: &Client, queue: &Queue) -> QueueHandle {
     client.queue(queue.name.as_str()).guarantee(queue.guarantee)
 }
 
+/// All queues, including those that only other programs have filled.
+pub(crate) async fn all_queues(client: &Client) -> Result<Vec<QueueInfo>, Error> {
+    // The listing reports what is wrong with the store.
+    let _ = client.discover_queues().await;
+    client.queues().await
+}
+
 /// Lists the queues with this name, of either guarantee, or all queues.
 pub(crate) async fn list_queues(client: &Client, name: Option<&QueueName>) -> Result<Vec<QueueInfo>, Error> {
-    let mut queues = client.queues().await?;
+    let mut queues = all_queues(client).await?;
     if let Some(name) = name {
         queues.retain(|info| info.queue.name == *name);
         if queues.is_empty() {

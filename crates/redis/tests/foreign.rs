@@ -31,6 +31,42 @@ const GROUP: &str = "tidemill-workers";
 /// An entry's id and fields.
 type Entry = (String, Value);
 
+#[tokio::test]
+async fn queues_that_only_other_programs_fill_are_found_and_their_jobs_shown() {
+    let stage = Stage::new().await;
+    let envelope = |id: &str| format!(r#"{{"job_id":"{id}","task_type":"k","payload":1}}"#);
+    stage.ask(&["XADD", "ns:stream:mail", "*", "data", &envelope("streamed")]).await;
+    stage.ask(&["LPUSH", "ns:queue:a/b.c", &envelope("listed")]).await;
+    stage.ask(&["XADD", "ns:workflow:order", "*", "data", "{}"]).await;
+    stage.ask(&["XADD", "ns:workflow:order:eu", "*", "data", "{}"]).await;
+    // Not queues: parts of queues, other namespaces, other types, names that are not valid.
+    for stream in ["ns:stream:mail:dlq", "ns:workflow:order:dlq", "other:stream:x", "ns:stream:a b"] {
+        stage.ask(&["XADD", stream, "*", "data", "{}"]).await;
+    }
+    stage.ask(&["SET", "ns:queue:text", "x"]).await;
+    stage.ask(&["SADD", "ns:stream:set", "x"]).await;
+    let id = |id: &str| JobId::new(id).unwrap();
+    assert!(stage.store.list_queues().await.unwrap().is_empty());
+    assert!(stage.store.search_job(&id("streamed")).await.unwrap().is_none());
+
+    let found = stage.store.discover_queues().await.unwrap();
+    let mut found: Vec<_> = found.iter().map(|queue| format!("{} {}", queue.name, queue.guarantee)).collect();
+    found.sort();
+    let expected = ["a/b.c at_most_once", "mail at_least_once", "workflow/order at_least_once"];
+    assert_eq!(found, [&expected[..], &["workflow/order/eu at_least_once"]].concat());
+    assert!(stage.store.discover_queues().await.unwrap().is_empty(), "they are registered");
+    let listed = stage.store.list_queues().await.unwrap();
+    assert_eq!(listed.iter().map(|info| info.ready).collect::<Vec<_>>(), [1, 1, 1, 1]);
+
+    for (job, queue) in [("streamed", "mail"), ("listed", "a/b.c")] {
+        assert!(stage.store.get_job(&id(job)).await.unwrap().is_none(), "{job} is in no index");
+        let info = stage.store.search_job(&id(job)).await.unwrap().unwrap();
+        assert_eq!((info.state, info.queue.unwrap().name.as_str()), (JobState::Ready, queue));
+        assert_eq!(info.data, envelope(job));
+    }
+    assert!(stage.store.search_job(&id("nowhere")).await.unwrap().is_none());
+}
+
 struct Stage {
     store: Arc<RedisStore>,
     connection: MultiplexedConnection,

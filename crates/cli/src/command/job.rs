@@ -84,7 +84,7 @@ pub(crate) async fn run(command: JobCommand, context: &Context) -> anyhow::Resul
 }
 
 pub(crate) async fn show(job: &JobId, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    let Some(info) = client.job_info(job).await? else {
+    let Some(info) = client.search_job(job).await? else {
         let error = CliError::failed(Error::NotFound(format!("job {job}")).to_string());
         return Err(error
             .hint("a job that ended is forgotten unless its result is kept (--keep-result)")

@@ -10,7 +10,7 @@ use tidemill::{Client, Queue};
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::output::{Cell, Colour, TextTable, printable, thousands};
-use crate::pages::{QueueArg, queue_handle};
+use crate::pages::{QueueArg, all_queues, queue_handle};
 
 /// Queues: list, show, pause, resume, purge
 #[derive(Debug, clap::Subcommand)]
@@ -47,7 +47,7 @@ Examples:
 pub(crate) async fn run(command: QueueCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let client = context.client().await?;
     match command {
-        QueueCommand::List => list(&client.queues().await?, context)?,
+        QueueCommand::List => list(&all_queues(&client).await?, context)?,
         QueueCommand::Show(queue) => show(&queue.find(&client).await?, context)?,
         QueueCommand::Pause(queue) => {
             let queue = queue.find_or_new(&client).await?;

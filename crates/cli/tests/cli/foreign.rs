@@ -44,6 +44,30 @@ fn jobs_that_other_programs_wrote_run_and_garbage_goes_to_the_dead_letters() {
 }
 
 #[test]
+fn a_job_that_another_program_wrote_is_shown_before_a_worker_has_seen_it() {
+    let (place, redis) = (Place::new(), Redis::start().unwrap());
+    let envelope = r#"{"job_id":"streamed","task_type":"navigate","payload":{"n":1}}"#;
+    redis.command(&["XADD", STREAM, "*", "data", envelope]).unwrap();
+    let url = redis.url();
+    let store = ["--store", &url, "--namespace", "msaas:dev:"];
+    let with = |args: &[&str]| place.json(&[&store, args].concat());
+    let shown = with(&["job", "show", "streamed"]);
+    assert_eq!(
+        (&shown[0]["state"], &shown[0]["queue"]),
+        (&"ready".into(), &"jobs.browser".into()),
+        "{shown:?}"
+    );
+    redis.command(&["LPUSH", LIST, &envelope.replace("streamed", "listed")]).unwrap();
+    let queues = with(&["queue", "list"]);
+    let counts: Vec<_> =
+        queues.iter().map(|queue| (queue["name"].as_str(), queue["ready"].as_u64())).collect();
+    assert_eq!(counts, [(Some("jobs.browser"), Some(1)), (Some("jobs.generic"), Some(1))], "{queues:?}");
+    redis.command(&["XADD", "msaas:dev:stream:new", "*", "data", envelope]).unwrap();
+    assert_eq!(with(&["queue", "show", "new"])[0]["ready"], 1);
+    assert_eq!(with(&["job", "list"]).len(), 3);
+}
+
+#[test]
 fn a_worker_is_on_the_roster_survives_a_flushed_server_and_goes_when_another_program_says_so() {
     let (place, redis) = (Place::new(), Redis::start().unwrap());
     let url = redis.url();

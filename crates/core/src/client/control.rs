@@ -58,4 +58,22 @@ impl Client {
     pub async fn job_info(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         until_answered(self.store.clock(), || self.store.get_job(job)).await
     }
+
+    /// Like [`job_info`](Self::job_info), and on Redis also finds a job that another program has
+    /// added and no worker has claimed yet. For that it reads up to 10,000 ready jobs of each queue, if
+    /// the job is not found otherwise: for people, not for programs that ask often.
+    ///
+    /// # Errors
+    /// The store's error.
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have registered queues, as
+    /// [`discover_queues`](Self::discover_queues) does.
+    pub async fn search_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        if let Some(info) = self.job_info(job).await? {
+            return Ok(Some(info));
+        }
+        self.discover_queues().await?;
+        until_answered(self.store.clock(), || self.store.search_job(job)).await
+    }
 }

@@ -62,7 +62,8 @@ impl Client {
         QueueHandle { client: self.clone(), name: name.to_owned(), guarantee: Guarantee::AtLeastOnce }
     }
 
-    /// All queues with their counts.
+    /// All queues with their counts. On Redis, a queue that only other programs fill is one of them
+    /// after a worker has served it, or after [`discover_queues`](Self::discover_queues).
     ///
     /// # Errors
     /// The store's error.
@@ -71,6 +72,28 @@ impl Client {
     /// Cancel safe: it only reads.
     pub async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
         until_answered(self.store.clock(), || self.store.list_queues()).await
+    }
+
+    /// Looks for queues that only other programs have filled, and registers them. Returns those it
+    /// found. On Redis it looks at up to a million keys of each shard (`SCAN`); the SQL stores know
+    /// every queue.
+    ///
+    /// ```
+    /// # async fn list(client: tidemill_core::Client) -> Result<(), tidemill_core::Error> {
+    /// client.discover_queues().await?;
+    /// let queues = client.queues().await?;
+    /// # let _ = queues;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The store's error. A user without the right to scan or to register finds none.
+    ///
+    /// # Cancel safety
+    /// Safe to call again; a dropped call may have registered queues.
+    pub async fn discover_queues(&self) -> Result<Vec<Queue>, Error> {
+        until_answered(self.store.clock(), || self.store.discover_queues()).await
     }
 }
 

@@ -98,6 +98,7 @@ decorator! {
     }
     Queues {
         async fn register(&self, queues: &[Queue]) -> Result<(), Error>;
+        async fn discover_queues(&self) -> Result<Vec<Queue>, Error>;
         async fn pause(&self, queue: &Queue) -> Result<(), Error>;
         async fn resume(&self, queue: &Queue) -> Result<(), Error>;
         async fn purge(&self, queue: &Queue) -> Result<u64, Error>;
@@ -131,6 +132,7 @@ decorator! {
     }
     Inspect {
         async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
+        async fn search_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
         async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error>;
         async fn checkup(&self) -> Result<Checkup, Error>;
         async fn fix(&self) -> Result<Vec<Finding>, Error>;

@@ -24,6 +24,14 @@ pub trait Inspect: Send + Sync {
     /// left.
     async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
 
+    /// Looks for a job that [`get_job`](Self::get_job) does not find, because another program added
+    /// it and no worker has claimed it yet. Reads a bounded number of ready jobs of each known
+    /// queue. The default finds none: most stores index every job.
+    async fn search_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        let _ = job;
+        Ok(None)
+    }
+
     /// A page of a queue's jobs in one state, oldest first. Running at-most-once jobs, which are no
     /// longer in their queue, come in any order.
     async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error>;

@@ -15,6 +15,13 @@ pub trait Queues: Send + Sync {
         Ok(())
     }
 
+    /// Looks for queues that are not registered, because only other programs have filled them, and
+    /// registers them. Returns those it found. Bounded: it may miss queues of a very large store.
+    /// Idempotent. The default finds none: most stores know every queue.
+    async fn discover_queues(&self) -> Result<Vec<Queue>, Error> {
+        Ok(Vec::new())
+    }
+
     /// Pauses a queue. Claims that start after this returns get no jobs. A waiting claim is
     /// notified at once and ends within its `wait`. Idempotent.
     async fn pause(&self, queue: &Queue) -> Result<(), Error>;

@@ -114,6 +114,7 @@ pub(super) const OPTIONAL: &[(&str, &str)] = &[
     ),
     ("CLIENT ID", UNBLOCK_FALLBACK),
     ("CLIENT UNBLOCK 1", UNBLOCK_FALLBACK),
+    ("SCAN 0", "queues that only other programs have filled are not found"),
     ("CONFIG GET appendfsync", "`doctor` cannot see how the append-only file is synced"),
 ];
 

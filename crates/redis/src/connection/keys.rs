@@ -95,6 +95,12 @@ impl Keys {
         }
     }
 
+    /// The beginning of a pattern that matches keys of this shard only.
+    pub(crate) fn prefix_pattern(&self, shard: u16) -> String {
+        let tag = self.prefix(shard).strip_suffix(self.namespace.as_str()).unwrap_or_default();
+        format!("{tag}{}", escape_pattern(&self.namespace))
+    }
+
     fn queue_part(&self, shard: u16, queue: &Queue, part: &str) -> String {
         let mut key = self.target(shard, queue);
         key.push(':');

@@ -7,6 +7,7 @@ mod get_job;
 mod indexed_keys;
 mod list_jobs;
 pub(crate) mod record;
+mod search_job;
 
 use async_trait::async_trait;
 use tidemill_core::store::{Checkup, Finding, Inspect, JobInfo, ListJobsParams, Page};
@@ -19,6 +20,10 @@ pub(crate) use list_jobs::empty_info;
 impl Inspect for RedisStore {
     async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         self.find_job(job).await
+    }
+
+    async fn search_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        self.search_job(job).await
     }
 
     async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {

@@ -1,5 +1,6 @@
 //! The queue verbs, one file each.
 
+mod discover_queues;
 mod list_queues;
 mod pause;
 mod purge;
@@ -16,6 +17,10 @@ use crate::store::RedisStore;
 impl Queues for RedisStore {
     async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
         self.register(queues).await
+    }
+
+    async fn discover_queues(&self) -> Result<Vec<Queue>, Error> {
+        self.discover_queues().await
     }
 
     async fn pause(&self, queue: &Queue) -> Result<(), Error> {

@@ -12,7 +12,7 @@ impl RedisStore {
         self.each_shard(SHARD_TIMEOUT, |shard| self.register_in(shard, queues)).await.all().map(drop)
     }
 
-    async fn register_in(&self, shard: u16, queues: &[Queue]) -> Result<(), Error> {
+    pub(super) async fn register_in(&self, shard: u16, queues: &[Queue]) -> Result<(), Error> {
         let mut add = redis::cmd("SADD");
         add.arg(self.keys.queues(shard));
         for queue in queues {
