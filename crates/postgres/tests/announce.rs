@@ -16,7 +16,7 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, ClaimParams, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued, Inspect, JobRecord,
-    Jobs, NewJob, RedriveItem, RedriveParams, Runs, Verdict,
+    Jobs, NewJob, RedriveItem, RedriveParams, Runs, SettleParams, Verdict,
 };
 use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::workflow::{RunId, RunStatus};
@@ -98,7 +98,9 @@ async fn a_repeated_settlement_is_announced_again() {
     let (mail, worker) = (queue("mail"), HolderId::from_process("host", 1, 0));
     let claimed = heard.store.claim(ClaimParams::now(&mail, &worker, LEASE, 1)).await.unwrap().remove(0);
     let settlement = [Settlement { lease: claimed.lease, change: done(&job.id) }];
-    let settle = async |store: &PostgresStore| store.settle(&settlement).await.unwrap().remove(0);
+    let settle = async |store: &PostgresStore| {
+        store.settle(SettleParams::current(&settlement)).await.unwrap().remove(0)
+    };
     let verdicts = heard.hear_again(&Wake::Finished(job.id.clone()), settle).await;
     assert_eq!(verdicts, (Verdict::Accepted, Verdict::LeaseLost));
 }

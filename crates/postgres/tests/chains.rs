@@ -16,7 +16,7 @@ use tidemill_core::chain::{Blocker, Dedup, JobLinks, with_blockers};
 use tidemill_core::job::JobState;
 use tidemill_core::settle::{Change, NextJob, Settlement};
 use tidemill_core::store::{
-    Claimed, Due, EnqueueParams, Enqueued, Inspect, JobRecord, Jobs, NewJob, Queues, Verdict,
+    Claimed, Due, EnqueueParams, Enqueued, Inspect, JobRecord, Jobs, NewJob, Queues, SettleParams, Verdict,
 };
 use tidemill_core::{Error, JobId, Timestamp};
 use tidemill_postgres::PostgresStore;
@@ -104,7 +104,7 @@ async fn of_200_jobs_that_wait_for_two_chains_closing_at_the_same_moment_each_st
     enqueue(&stores[0], "waiting", &jobs).await.unwrap();
     let closing = blockers.into_iter().enumerate().map(|(at, claimed)| {
         let store = stores[at % stores.len()].clone();
-        tokio::spawn(async move { store.settle(&[closed(claimed, "1")]).await })
+        tokio::spawn(async move { store.settle(SettleParams::current(&[closed(claimed, "1")])).await })
     });
     for verdicts in join_all(closing.collect::<Vec<_>>()).await {
         assert_eq!(verdicts.unwrap().unwrap(), [Verdict::Accepted]);
@@ -131,7 +131,7 @@ async fn of_200_jobs_that_begin_to_wait_while_their_chains_close_each_starts_onc
         let store = stores[(at + 1) % 4].clone();
         let batch: Vec<_> = pair.iter().cloned().map(|claimed| closed(claimed, "1")).collect();
         tasks.push(tokio::spawn(async move {
-            assert_eq!(store.settle(&batch).await.unwrap(), [Verdict::Accepted; 2]);
+            assert_eq!(store.settle(SettleParams::current(&batch)).await.unwrap(), [Verdict::Accepted; 2]);
         }));
     }
     join_all(tasks).await.into_iter().for_each(Result::unwrap);
@@ -203,7 +203,7 @@ async fn what_a_job_is_told_is_what_the_contract_says_to_the_letter() {
     let waiting = chain(JobId::generate(), after(std::slice::from_ref(&odd)));
     enqueue(store, "waiting", std::slice::from_ref(&waiting)).await.unwrap();
     let settlement = closed(scene.claim_one().await, r#"{"a": [1]}"#);
-    store.settle(std::slice::from_ref(&settlement)).await.unwrap();
+    store.settle(SettleParams::current(std::slice::from_ref(&settlement))).await.unwrap();
     let Change::Finish(Some(record)) = &settlement.change else { panic!() };
     let told = Blocker::notice(record);
     let expected = with_blockers(&waiting.envelope, [&*told]);
@@ -273,7 +273,7 @@ async fn a_transaction_that_cannot_see_that_its_chain_has_closed_is_told_to_try_
     let chain_id = blocker.lease.job.clone();
     let user = session(&url).await;
     user.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM tidemill.jobs").await.unwrap();
-    stores[0].settle(&[closed(blocker, "1")]).await.unwrap();
+    stores[0].settle(SettleParams::current(&[closed(blocker, "1")])).await.unwrap();
     let call = "SELECT tidemill.enqueue('waiting', 'kind', after_chains => ARRAY[$1])";
     let error = user.query(call, &[&chain_id.as_str()]).await.unwrap_err();
     assert_eq!(error.code(), Some(&tokio_postgres::error::SqlState::T_R_SERIALIZATION_FAILURE), "{error}");
@@ -288,7 +288,10 @@ async fn a_chain_does_not_close_past_a_transaction_that_begins_to_wait_for_it() 
     let call = "SELECT tidemill.enqueue('waiting', 'kind', after_chains => ARRAY[$1])";
     let job: String = user.query_one(call, &[&blocker.lease.job.as_str()]).await.unwrap().get(0);
     let store = stores[0].clone();
-    let closing = tokio::spawn(async move { store.settle(&[closed(blocker, "1")]).await.unwrap() });
+    let closing =
+        tokio::spawn(
+            async move { store.settle(SettleParams::current(&[closed(blocker, "1")])).await.unwrap() },
+        );
     until_held_up(&url, &closing).await;
     user.batch_execute("COMMIT").await.unwrap();
     assert_eq!(closing.await.unwrap(), [Verdict::Accepted]);
@@ -331,12 +334,12 @@ async fn a_transaction_that_begins_to_wait_for_a_chain_holds_up_the_end_of_no_ot
     let call = "SELECT tidemill.enqueue('waiting', 'kind', after_chains => ARRAY[$1])";
     let job: String = user.query_one(call, &[&chains[0].as_str()]).await.unwrap().get(0);
     let settlements: Vec<_> = claimed.into_iter().map(|claimed| closed(claimed, "1")).collect();
-    let refused = stores[0].settle(&settlements).await;
+    let refused = stores[0].settle(SettleParams::current(&settlements)).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
     assert_eq!(stores[1].get_job(&chains[0]).await.unwrap().unwrap().state, JobState::Running);
     assert_eq!(stores[1].get_job(&chains[1]).await.unwrap().unwrap().state, JobState::Done);
     user.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(stores[0].settle(&settlements).await.unwrap(), [Verdict::Accepted; 2]);
+    assert_eq!(stores[0].settle(SettleParams::current(&settlements)).await.unwrap(), [Verdict::Accepted; 2]);
     assert_each_starts_once(&stores[0], "waiting", HashSet::from([JobId::new(&job).unwrap()])).await;
 }
 
@@ -355,9 +358,9 @@ async fn a_step_that_is_to_wait_for_a_chain_being_closed_is_refused_until_that_h
     let job = chain(next.clone(), after(std::slice::from_ref(&blocker)));
     let change = Change::Continue(Box::new(NextJob { queue: queue("waiting"), job }));
     let settlement = [Settlement { lease: going.lease, change }];
-    let refused = stores[1].settle(&settlement).await;
+    let refused = stores[1].settle(SettleParams::current(&settlement)).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
     user.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(stores[1].settle(&settlement).await.unwrap(), [Verdict::Accepted]);
+    assert_eq!(stores[1].settle(SettleParams::current(&settlement)).await.unwrap(), [Verdict::Accepted]);
     assert_each_starts_once(&stores[0], "waiting", HashSet::from([next])).await;
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{ClaimParams, Due, EnqueueParams, Inspect, Jobs, NewJob, Queues};
+use tidemill_core::store::{ClaimParams, Due, EnqueueParams, Inspect, Jobs, NewJob, Queues, SettleParams};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Envelope, Error, HolderId, JobId, Queue, QueueName, Store};
 use tidemill_postgres::PostgresStore;
@@ -63,7 +63,7 @@ async fn run_one(store: &PostgresStore) -> JobId {
     };
     let job = claimed.body.as_ref().map(Envelope::id).unwrap().clone();
     let settlement = [Settlement { lease: claimed.lease, change: Change::Finish(None) }];
-    surely(|| store.settle(&settlement)).await;
+    surely(|| store.settle(SettleParams::current(&settlement))).await;
     job
 }
 

@@ -17,7 +17,9 @@ use tidemill_core::store::runs::{
     AfterCommit, Delivery, Effect, EntryKind, ReadJournalParams, RunPosition, StoredEntry,
     task_envelope as task_bytes, with_timestamp,
 };
-use tidemill_core::store::{ClaimParams, CompleteParams, Completed, Jobs, Queues, Runs, Verdict};
+use tidemill_core::store::{
+    ClaimParams, CompleteParams, Completed, Jobs, Queues, Runs, SettleParams, Verdict,
+};
 use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
 use tidemill_core::{HolderId, Store, Timestamp};
@@ -65,7 +67,10 @@ async fn batches_that_want_each_others_claims_take_turns() {
             batches[which].push(task.settlement(cancel, AfterCommit::Running));
             batches[1 - which].push(Settlement { lease: claimed.lease, change: told(ended(&run, 1)) });
         }
-        let (one, two) = tokio::join!(store.settle(&batches[0]), other.settle(&batches[1]));
+        let (one, two) = tokio::join!(
+            store.settle(SettleParams::current(&batches[0])),
+            other.settle(SettleParams::current(&batches[1]))
+        );
         for verdict in one.unwrap().into_iter().chain(two.unwrap()) {
             assert_eq!(verdict, Verdict::Accepted);
         }
@@ -105,7 +110,7 @@ async fn signals_commits_and_alarms_of_few_runs_at_once_are_all_kept() {
             let past = |task: &ClaimedTask| vec![timer(task.last(), Timestamp(1))];
             let settlements: Vec<_> =
                 claimed.iter().map(|task| task.settlement(past(task), AfterCommit::Running)).collect();
-            let verdicts = scene.store.settle(&settlements).await.unwrap();
+            let verdicts = scene.store.settle(SettleParams::current(&settlements)).await.unwrap();
             assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Accepted), "{verdicts:?}");
         }
     };
@@ -192,7 +197,7 @@ async fn a_batch_of_commits_is_one_trip() {
     // Wake-ups have a connection and an interval of their own.
     store.flush().await;
     let before = store.commands();
-    store.settle(&settlements).await.unwrap();
+    store.settle(SettleParams::current(&settlements)).await.unwrap();
     let sent = store.commands() - before;
     assert!(sent < 5, "{sent}");
 }
@@ -208,7 +213,7 @@ async fn the_commit_that_ends_a_run_tells_the_other_processes_itself() {
     let end = scene.task_of(&run).await.settlement(Vec::new(), completed("1"));
     store.flush().await;
     let before = store.commands();
-    assert_eq!(store.settle(&[end]).await.unwrap(), [Verdict::Accepted]);
+    assert_eq!(store.settle(SettleParams::current(&[end])).await.unwrap(), [Verdict::Accepted]);
     let finished = async { while heard.next().await != Some(Wake::Finished(run.task())) {} };
     tokio::time::timeout(FOR_EVER, finished).await.unwrap();
     store.flush().await;

@@ -15,8 +15,8 @@ use tidemill_core::chain::{Chain, Next};
 use tidemill_core::job::JobState;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{
-    self, CompleteParams, Completed, Enqueued, ExtendParams, Extended, Inspect, Jobs, Queues, StartParams,
-    Verdict,
+    self, CompleteParams, Completed, Enqueued, ExtendParams, Extended, Inspect, Jobs, Queues, SettleParams,
+    StartParams, Verdict,
 };
 use tidemill_core::transaction::{Committed, Done, TransactionClaim};
 use tidemill_core::wake::Wake;
@@ -78,7 +78,7 @@ async fn is_held(store: &PostgresStore, claim: &TransactionClaim) -> bool {
     let envelope = claim.envelope.bytes().clone();
     let change = Change::Requeue { envelope, delay: Duration::ZERO };
     let settlement = Settlement { lease: claim.lease.clone(), change };
-    store.settle(&[settlement]).await.unwrap() == [Verdict::Accepted]
+    store.settle(SettleParams::current(&[settlement])).await.unwrap() == [Verdict::Accepted]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -370,15 +370,15 @@ async fn an_open_transaction_does_not_hold_up_jobs_it_has_nothing_to_do_with() {
     let after = query(&url, until).await;
     assert_eq!(after[0], before[0]);
     assert!(after[1] != before[1] && after[2] != before[2], "{before:?} {after:?}");
-    let refused = store.settle(&settlements).await;
+    let refused = store.settle(SettleParams::current(&settlements)).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
     for claim in &claims[1..] {
         assert_eq!(store.get_job(&claim.lease.job).await.unwrap().unwrap().state, JobState::Done);
     }
     transaction.commit().await.unwrap();
-    let verdicts = store.settle(&settlements).await.unwrap();
+    let verdicts = store.settle(SettleParams::current(&settlements)).await.unwrap();
     assert_eq!(verdicts, [Verdict::LeaseLost, Verdict::Accepted, Verdict::Accepted]);
-    assert_eq!(store.settle(&settlements).await.unwrap(), [Verdict::LeaseLost; 3]);
+    assert_eq!(store.settle(SettleParams::current(&settlements)).await.unwrap(), [Verdict::LeaseLost; 3]);
 }
 
 /// Two jobs were claimed ahead. A user's transaction completes one, stays open, and is rolled back.

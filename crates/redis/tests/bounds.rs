@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::mortal::Mortal;
 use tidemill_core::dead_letter::redrive::{DeadLetterFilter, redrive};
 use tidemill_core::settle::Settlement;
-use tidemill_core::store::{Cancelled, Due, Jobs, PromoteParams, Queues, Verdict};
+use tidemill_core::store::{Cancelled, Due, Jobs, PromoteParams, Queues, SettleParams, Verdict};
 use tidemill_core::{Client, Guarantee, Queue, QueueName, Store, job::JobState};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::harness::{JobSpec, dead, done, job, retry, until};
@@ -135,7 +135,8 @@ async fn settling_and_redriving_large_jobs_moves_a_few_at_a_time() {
             let claimed = scene.claim(20).await;
             let settlements: Vec<Settlement> =
                 claimed.iter().map(|job| scene.settlement(job, outcome.clone())).collect();
-            let (scripts, verdicts) = stage.scripts(stage.store.settle(&settlements)).await;
+            let (scripts, verdicts) =
+                stage.scripts(stage.store.settle(SettleParams::current(&settlements))).await;
             assert_eq!(verdicts.unwrap(), vec![Verdict::Accepted; 20]);
             assert!(scripts >= 20 / FEW, "{scripts} calls settled 20 large jobs");
         }

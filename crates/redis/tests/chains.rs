@@ -16,7 +16,9 @@ use tidemill_core::chain::{Continuation, Dedup, JobLinks};
 use tidemill_core::job::JobState;
 use tidemill_core::name::Kind;
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Claimed, Deleted, Due, EnqueueParams, Enqueued, NewJob, PromoteParams};
+use tidemill_core::store::{
+    Claimed, Deleted, Due, EnqueueParams, Enqueued, NewJob, PromoteParams, SettleParams,
+};
 use tidemill_core::{JobId, Namespace, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::harness::{JobSpec, done};
@@ -160,10 +162,11 @@ async fn whoever_dies_while_a_chain_closes_leaves_nobody_waiting() {
             // The lease is fenced by its token, whichever connection it came through.
             let settlement = pair.heir.settlement(&open[0], done());
             pair.mortal.dies_after(requests);
-            let settled = pair.doomed.store.settle(std::slice::from_ref(&settlement)).await;
+            let settled =
+                pair.doomed.store.settle(SettleParams::current(std::slice::from_ref(&settlement))).await;
             if settled.is_err() {
                 // Whoever holds the lease tries again; if it took place, this has no effect.
-                pair.heir.store.settle(&[settlement]).await.unwrap();
+                pair.heir.store.settle(SettleParams::current(&[settlement])).await.unwrap();
             }
             let started: HashSet<_> = pair.drain().await.into_iter().collect();
             assert_eq!(started, HashSet::from(ids), "{requests}");
@@ -190,8 +193,14 @@ async fn whoever_dies_while_a_chain_goes_on_to_wait_leaves_it_waiting() {
             let next = Continuation { after: chains.to_vec(), ..continuation() };
             let settlement = pair.heir.settlement(&first, Outcome::Continue(Box::new(next)));
             pair.mortal.dies_after(requests);
-            if pair.doomed.store.settle(std::slice::from_ref(&settlement)).await.is_err() {
-                pair.heir.store.settle(&[settlement]).await.unwrap();
+            if pair
+                .doomed
+                .store
+                .settle(SettleParams::current(std::slice::from_ref(&settlement)))
+                .await
+                .is_err()
+            {
+                pair.heir.store.settle(SettleParams::current(&[settlement])).await.unwrap();
             }
             pair.heal().await;
             let info = pair.heir.get(&first.lease.job).await.unwrap();
@@ -333,7 +342,7 @@ async fn hundreds_wait_for_one_chain_and_one_job_for_a_thousand() {
     pair.heir.settle(&held, done()).await;
     let claimed = pair.heir.claim(1000).await;
     let settlements: Vec<_> = claimed.iter().map(|claimed| pair.heir.settlement(claimed, done())).collect();
-    pair.heir.store.settle(&settlements).await.unwrap();
+    pair.heir.store.settle(SettleParams::current(&settlements)).await.unwrap();
     let last = pair.heir.claim_one().await;
     assert_eq!(last.lease.job, join);
     let told = last.body.as_ref().unwrap().blockers().unwrap();

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use tidemill_core::store::{ExtendParams, Extended, Jobs, Verdict};
+use tidemill_core::store::{ExtendParams, Extended, Jobs, SettleParams, Verdict};
 use tidemill_core::{Error, Guarantee, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::QueueHarness;
@@ -101,7 +101,10 @@ async fn claims_settles_and_heartbeats_follow_to_the_promoted_server() {
     let extend = || store.extend(ExtendParams { worker: &scene.worker, leases: &leases, lease: scene.lease });
     assert_eq!(persist("the heartbeat to follow", extend).await, [Extended::Yes]);
     let end = [scene.settlement(&claimed, done())];
-    assert_eq!(persist("the settlement to follow", || store.settle(&end)).await, [Verdict::Accepted]);
+    assert_eq!(
+        persist("the settlement to follow", || store.settle(SettleParams::current(&end))).await,
+        [Verdict::Accepted]
+    );
     waiting.await.unwrap();
     let next =
         || store.claim(tidemill_core::store::ClaimParams::now(&scene.queue, &scene.worker, scene.lease, 1));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tidemill_core::store::Jobs;
+use tidemill_core::store::{Jobs, SettleParams};
 use tidemill_core::wake::{Bus, PollInterval, Transport, Wake};
 use tidemill_core::{Clock, Error, JobId, Queue, QueueName, Timestamp};
 use tidemill_redis::{RedisOptions, RedisStore, RedisTransport};
@@ -89,7 +89,7 @@ async fn rights_that_the_next_master_does_not_give_are_named_before_a_script_is_
     let settlement = scene.settlement(&claimed, done());
     let refused = async {
         loop {
-            match store.settle(std::slice::from_ref(&settlement)).await {
+            match store.settle(SettleParams::current(std::slice::from_ref(&settlement))).await {
                 Err(Error::Denied(why)) => break why,
                 _ => tokio::time::sleep(Duration::from_millis(100)).await,
             }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{
-    ClaimParams, Due, EnqueueParams, ExtendParams, Extended, Jobs, NewJob, StartParams, Verdict,
+    ClaimParams, Due, EnqueueParams, ExtendParams, Extended, Jobs, NewJob, SettleParams, StartParams, Verdict,
 };
 use tidemill_core::{HolderId, JobId, Lease, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
@@ -50,8 +50,8 @@ async fn every_lease_is_lost_and_the_next_job_is_given_out() {
     for change in [Change::Finish(None), again] {
         let settlement = |lease: &Lease| Settlement { lease: lease.clone(), change: change.clone() };
         let settlements: Vec<_> = leases.iter().map(settlement).collect();
-        assert_eq!(store.settle(&settlements).await.unwrap(), [Verdict::LeaseLost; 2]);
-        assert_eq!(store.rescue(&settlements).await.unwrap(), [Verdict::LeaseLost; 2]);
+        assert_eq!(store.settle(SettleParams::current(&settlements)).await.unwrap(), [Verdict::LeaseLost; 2]);
+        assert_eq!(store.settle(SettleParams::expired(&settlements)).await.unwrap(), [Verdict::LeaseLost; 2]);
     }
 
     store.enqueue(EnqueueParams { queue: &queue, jobs: &[job()] }).await.unwrap();

@@ -16,7 +16,7 @@ use tidemill_core::job::JobState;
 use tidemill_core::settle::{Outcome, Settlement, decide_malformed};
 use tidemill_core::store::{
     Cancelled, ClaimParams, Due, EnqueueParams, Enqueued, Finding, Inspect, Jobs, ListExpiredParams,
-    ListJobsParams, NewJob, PromoteParams, Promoted, Queues, Severity, Verdict,
+    ListJobsParams, NewJob, PromoteParams, Promoted, Queues, SettleParams, Severity, Verdict,
 };
 use tidemill_core::{DeadLetter, DeathReason, Error, Guarantee, JobId, Namespace, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
@@ -497,7 +497,7 @@ async fn an_entry_without_data_is_buried_with_all_its_fields() {
     let (raw, error) = claimed.body.as_ref().unwrap_err();
     let change = decide_malformed(&claimed.lease, raw, error, stage.store.clock().now());
     let settlement = Settlement { lease: claimed.lease.clone(), change };
-    assert_eq!(stage.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+    assert_eq!(stage.store.settle(SettleParams::current(&[settlement])).await.unwrap(), [Verdict::Accepted]);
     let letter = scene.letter(&claimed.lease.job).await;
     let letter: serde_json::Value = serde_json::from_slice(&letter.bytes).unwrap();
     assert_eq!(letter["raw"], r#"[["first","1"],["second","2"]]"#);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidemill_core::job::JobState;
-use tidemill_core::store::{Cancelled, Extended, Verdict};
+use tidemill_core::store::{Cancelled, Extended, SettleParams, Verdict};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Guarantee, JobId, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
@@ -196,11 +196,17 @@ async fn a_settlement_that_fails_for_one_queue_answers_for_the_others() {
         let key = format!("tidemill:{prefix}:b:cancelled");
         stage.ask(&["SET", &key, "x"]);
         let (accepted, unknown) = (Verdict::Accepted, Verdict::Unknown);
-        assert_eq!(sound.store.settle(&settlements).await.unwrap(), [accepted, unknown, accepted]);
+        assert_eq!(
+            sound.store.settle(SettleParams::current(&settlements)).await.unwrap(),
+            [accepted, unknown, accepted]
+        );
         sound.assert_counts([0, 0, 0, 2]).await;
         stage.ask(&["DEL", &key]);
-        assert_eq!(sound.store.settle(&settlements[1..2]).await.unwrap(), [accepted]);
-        assert_eq!(sound.store.settle(&settlements).await.unwrap(), [Verdict::LeaseLost; 3]);
+        assert_eq!(sound.store.settle(SettleParams::current(&settlements[1..2])).await.unwrap(), [accepted]);
+        assert_eq!(
+            sound.store.settle(SettleParams::current(&settlements)).await.unwrap(),
+            [Verdict::LeaseLost; 3]
+        );
         sound.assert_counts([0, 0, 0, 2]).await;
         spoiled.assert_counts([0, 0, 0, 1]).await;
     }
@@ -224,7 +230,7 @@ async fn a_settlement_keeps_the_verdicts_from_before_an_answer_that_is_lost() {
         settlements.push(scene.settlement(&claimed, dead("bad")));
     }
     proxy.drop_answer_to("tidemill:stream:b:cancelled");
-    let answer = first.store.settle(&settlements).await.unwrap();
+    let answer = first.store.settle(SettleParams::current(&settlements)).await.unwrap();
     assert_eq!(answer, [Verdict::Accepted, Verdict::Unknown]);
     assert_eq!(proxy.answers_dropped(), 1);
 }

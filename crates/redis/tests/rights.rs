@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Cancelled, ClaimParams, Severity};
+use tidemill_core::store::{Cancelled, ClaimParams, SettleParams, Severity};
 use tidemill_core::wake::Transport;
 use tidemill_core::workflow::RunStatus;
 use tidemill_core::{Error, Namespace, Queue, QueueName};
@@ -214,10 +214,14 @@ async fn a_right_that_goes_while_the_store_is_open_is_named_with_the_line_that_g
     let claimed = claim().await.unwrap().pop().unwrap();
     assert_eq!(claimed.lease.job, id);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    let why = denied(scene.store.settle(&[scene.settlement(&claimed, done())]).await.map(drop));
+    let why = denied(
+        scene.store.settle(SettleParams::current(&[scene.settlement(&claimed, done())])).await.map(drop),
+    );
     assert!(why.contains("XACK") && why.contains("ACL SETUSER demoted +xack"), "{why}");
     // From now on the script is not even sent, until the right is there again.
-    let why = denied(scene.store.settle(&[scene.settlement(&claimed, done())]).await.map(drop));
+    let why = denied(
+        scene.store.settle(SettleParams::current(&[scene.settlement(&claimed, done())])).await.map(drop),
+    );
     assert!(why.contains("may not finish (it lacks XACK): ACL SETUSER demoted +xack"), "{why}");
     user.redis.command(&["ACL", "SETUSER", "demoted", "+xack"]).unwrap();
     tokio::time::sleep(Duration::from_millis(1_100)).await;

@@ -17,7 +17,7 @@ use tidemill_core::store::runs::{
     ReadJournalParams, StartRunParams,
 };
 use tidemill_core::store::{
-    Claimed, CompleteParams, Completed, Inspect, Jobs, NewJob, Queues, Runs, Verdict,
+    Claimed, CompleteParams, Completed, Inspect, Jobs, NewJob, Queues, Runs, SettleParams, Verdict,
 };
 use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_core::{Error, Namespace, Queue, QueueName, Store};
@@ -203,7 +203,8 @@ async fn a_verb_is_one_trip_and_so_are_the_ends_of_a_batch() {
     assert_eq!(trips, 1);
     let tasks = [stage.scene.task_of(&one).await, stage.scene.task_of(&two).await];
     let first = tasks.iter().map(|task| task.settlement(vec![activity(&task.run, 1)], AfterCommit::Running));
-    let (trips, verdicts) = stage.commands(stage.store.settle(&first.collect::<Vec<_>>())).await;
+    let (trips, verdicts) =
+        stage.commands(stage.store.settle(SettleParams::current(&first.collect::<Vec<_>>()))).await;
     assert_eq!((trips, verdicts.unwrap()), (1, vec![Verdict::Accepted; 2]));
     let (trips, _) = stage.commands(stage.store.deliver(&[signal(&one, 1), signal(&two, 2)])).await;
     assert_eq!(trips, 1);
@@ -216,7 +217,7 @@ async fn a_verb_is_one_trip_and_so_are_the_ends_of_a_batch() {
     );
     batch.push(task.settlement(Vec::new(), completed("1")));
     batch.rotate_left(1);
-    let (trips, verdicts) = stage.commands(stage.store.settle(&batch)).await;
+    let (trips, verdicts) = stage.commands(stage.store.settle(SettleParams::current(&batch))).await;
     assert_eq!((trips, verdicts.unwrap()), (1, vec![Verdict::Accepted; 4]));
 }
 
@@ -227,7 +228,7 @@ async fn one_lease_in_a_batch_twice_counts_once_whatever_the_ends_are() {
     let task = stage.scene.task_of(&run).await;
     let back = stage.scene.settlement(&task.claimed, Outcome::HandedBack);
     let commit = task.settlement(Vec::new(), completed("1"));
-    let verdicts = stage.store.settle(&[back, commit]).await.unwrap();
+    let verdicts = stage.store.settle(SettleParams::current(&[back, commit])).await.unwrap();
     assert_eq!(verdicts, [Verdict::Accepted, Verdict::LeaseLost]);
     assert_eq!(stage.scene.run(&run).await.status, RunStatus::Running);
     stage.scene.task_of(&run).await;
@@ -325,7 +326,7 @@ async fn a_damaged_run_disturbs_no_other() {
             task.settlement(Vec::new(), AfterCommit::Running),
             other.settlement(Vec::new(), AfterCommit::Running),
         ];
-        let verdicts = stage.store.settle(&batch).await.unwrap();
+        let verdicts = stage.store.settle(SettleParams::current(&batch)).await.unwrap();
         assert_eq!(verdicts, [Verdict::LeaseLost, Verdict::Accepted], "{damage:?}");
         assert_eq!(stage.scene.task_of(&good).await.signals(), [2]);
         stage.scene.no_task().await;

@@ -12,7 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Outcome, Settlement, decide_malformed};
-use tidemill_core::store::{ClaimParams, EnqueueParams, Enqueued, Extended, Jobs, NewJob, Verdict};
+use tidemill_core::store::{
+    ClaimParams, EnqueueParams, Enqueued, Extended, Jobs, NewJob, SettleParams, Verdict,
+};
 use tidemill_core::{
     Client, DeathReason, Envelope, Error, Guarantee, Job, JobId, Namespace, Queue, QueueName, job::JobState,
 };
@@ -115,7 +117,10 @@ async fn what_is_no_envelope_is_buried_with_its_bytes_and_disturbs_nothing() {
             let Err((raw, error)) = &claimed.body else { continue };
             let change = decide_malformed(&claimed.lease, raw, error, scene.store.clock().now());
             let settlement = Settlement { lease: claimed.lease.clone(), change };
-            assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+            assert_eq!(
+                scene.store.settle(SettleParams::current(&[settlement])).await.unwrap(),
+                [Verdict::Accepted]
+            );
         }
         let letters = scene.list(JobState::Dead, 10).await;
         assert_eq!(letters.len(), garbage);
@@ -381,7 +386,7 @@ async fn a_change_of_a_lease_that_was_never_given_changes_nothing() {
     let mut lease = claimed.lease.clone();
     lease.token.0 += 1;
     let settlement = Settlement { lease, change: Change::Finish(None) };
-    assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::LeaseLost]);
+    assert_eq!(scene.store.settle(SettleParams::current(&[settlement])).await.unwrap(), [Verdict::LeaseLost]);
     scene.assert_counts([0, 0, 1, 0]).await;
 }
 

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    ClaimParams, Claimed, Due, ExtendParams, Extended, Jobs, Queues, RecoverParams, StartParams, Verdict,
+    ClaimParams, Claimed, Due, ExtendParams, Extended, Jobs, Queues, RecoverParams, SettleParams,
+    StartParams, Verdict,
 };
 use tidemill_core::{JobId, Lease, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
@@ -186,20 +187,20 @@ async fn jobs_of_the_other_servers_are_settled_and_those_of_the_silent_one_later
     let mut settlements: Vec<Settlement> =
         claimed.iter().map(|claimed| stage.scene.settlement(claimed, done())).collect();
     stage.proxy.black_hole();
-    let verdicts = stage.store.settle(&settlements).await.unwrap();
+    let verdicts = stage.store.settle(SettleParams::current(&settlements)).await.unwrap();
     let accepted = verdicts.iter().filter(|verdict| **verdict == Verdict::Accepted).count();
     let unknown = verdicts.iter().filter(|verdict| **verdict == Verdict::Unknown).count();
     assert!(accepted > 0 && unknown > 0 && accepted + unknown == 64, "{verdicts:?}");
     // The silent server is not asked any more, so nobody waits for it.
     let begun = Instant::now();
-    let again = stage.store.settle(&settlements).await.unwrap();
+    let again = stage.store.settle(SettleParams::current(&settlements)).await.unwrap();
     assert!(begun.elapsed() < RESPONSE_TIMEOUT, "{:?}", begun.elapsed());
     assert_eq!(again.iter().filter(|verdict| **verdict == Verdict::Unknown).count(), unknown);
     let mut verdicts = verdicts.into_iter();
     settlements.retain(|_| verdicts.next() == Some(Verdict::Unknown));
     stage.proxy.resume().await.unwrap();
     let begun = Instant::now();
-    while stage.store.settle(&settlements).await.is_err() {
+    while stage.store.settle(SettleParams::current(&settlements)).await.is_err() {
         assert!(begun.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use support::mortal::Mortal;
 use tidemill_core::JobId;
 use tidemill_core::store::runs::{AfterCommit, Effect, EntryKind, StartRunParams};
-use tidemill_core::store::{Jobs, Verdict};
+use tidemill_core::store::{Jobs, SettleParams, Verdict};
 use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::harness::{activity, completed, event, order, order_of, timer, until};
@@ -106,7 +106,9 @@ async fn a_large_commit_whose_worker_dies_sticks_whole_or_not_at_all() {
         let run = scene.start_run(order()).await;
         let task = scene.task_of(&run).await;
         mortal.dies_after(steps);
-        let settled = dying.settle(&[task.settlement(effects(&scene, &run), AfterCommit::Running)]).await;
+        let settled = dying
+            .settle(SettleParams::current(&[task.settlement(effects(&scene, &run), AfterCommit::Running)]))
+            .await;
         if !mortal.is_dead() {
             assert_eq!(settled.unwrap(), [Verdict::Accepted]);
             break;
@@ -141,7 +143,9 @@ async fn half_done(redis: &Redis, scene: &QueueHarness) -> RunId {
         let run = scene.start_run(order()).await;
         let task = scene.task_of(&run).await;
         mortal.dies_after(steps);
-        let _ = dying.settle(&[task.settlement(effects(scene, &run), AfterCommit::Running)]).await;
+        let _ = dying
+            .settle(SettleParams::current(&[task.settlement(effects(scene, &run), AfterCommit::Running)]))
+            .await;
         if scene.run(&run).await.cursor > 0 {
             return run;
         }

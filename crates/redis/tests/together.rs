@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{ClaimParams, Claimed, Inspect, JobRecord, Jobs, Verdict};
+use tidemill_core::store::{ClaimParams, Claimed, Inspect, JobRecord, Jobs, SettleParams, Verdict};
 use tidemill_core::wake::Wake;
 use tidemill_core::{
     Client, Error, HolderId, Job, Namespace, Queue, QueueName, Store, Timestamp, job::JobState,
@@ -131,10 +131,10 @@ async fn of_ends_in_one_batch_only_those_that_are_held_leave_a_record() {
     let claimed = stage.claim(3).await;
     let mut settlements: Vec<_> = claimed.iter().map(finish).collect();
     settlements[2].change = Change::Finish(None);
-    let first = stage.store.settle(&settlements[..1]).await.unwrap();
+    let first = stage.store.settle(SettleParams::current(&settlements[..1])).await.unwrap();
     assert_eq!(first, [Verdict::Accepted]);
     settlements[0].change = Change::Finish(None);
-    let verdicts = stage.store.settle(&settlements).await.unwrap();
+    let verdicts = stage.store.settle(SettleParams::current(&settlements)).await.unwrap();
     assert_eq!(verdicts, [Verdict::LeaseLost, Verdict::Accepted, Verdict::Accepted]);
     for (claimed, kept) in claimed.iter().zip([true, true, false]) {
         let found = stage.store.get_job(&claimed.lease.job).await.unwrap();
@@ -154,7 +154,7 @@ async fn whoever_listens_hears_of_every_end_of_a_batch() {
     stage.client.jobs((0..20).map(|_| Kept)).enqueue().await.unwrap();
     let claimed = stage.claim(20).await;
     let settlements: Vec<_> = claimed.iter().map(finish).collect();
-    stage.store.settle(&settlements).await.unwrap();
+    stage.store.settle(SettleParams::current(&settlements)).await.unwrap();
     for claimed in claimed {
         assert_eq!(wakes.next().await, Some(Wake::Finished(claimed.lease.job)));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use database_dir::{DatabaseDir, scene};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{EnqueueParams, Jobs, NewJob, Verdict};
+use tidemill_core::store::{EnqueueParams, Jobs, NewJob, SettleParams, Verdict};
 use tidemill_core::{Error, Store};
 use tidemill_testkit::conformance::harness::{JobSpec, done, job};
 use tidemill_testkit::conformance::until;
@@ -38,7 +38,7 @@ async fn a_call_that_fails_harms_none_that_shared_its_transaction() {
             let store = store.clone();
             let change = Change::Finish(None);
             let one = [Settlement { lease: claimed.lease, change }];
-            tokio::spawn(async move { store.settle(&one).await })
+            tokio::spawn(async move { store.settle(SettleParams::current(&one)).await })
         })
         .collect();
     until("all to be sent", || async { (store.commands() == before + 21).then_some(()) }).await;

@@ -9,7 +9,7 @@ use tidemill_core::Error;
 use tidemill_core::store::runs::{
     AfterCommit, Delivered, Effect, ListRunsParams, PruneRunsParams, ReadJournalParams,
 };
-use tidemill_core::store::{Inspect, Jobs, Runs, Severity, Verdict};
+use tidemill_core::store::{Inspect, Jobs, Runs, SettleParams, Severity, Verdict};
 use tidemill_sqlite::SqliteStore;
 use tidemill_testkit::conformance::harness::{activity, completed, done, order, signal, timer};
 
@@ -79,7 +79,8 @@ async fn a_commit_that_does_not_fit_leaves_nothing_and_can_be_made_again() {
     let pages: i64 = dir.raw().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     let room: &'static str = format!("max_page_count = {}", pages + 20).leak();
     store.set_pragma(room).await.unwrap();
-    let refused = store.settle(&[task.settlement(effects(), AfterCommit::Running)]).await;
+    let refused =
+        store.settle(SettleParams::current(&[task.settlement(effects(), AfterCommit::Running)])).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     let info = scene.run(&run).await;
     assert_eq!((info.length, info.cursor, info.next_timer), (1, 0, None));

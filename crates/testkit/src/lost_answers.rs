@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tidemill_core::client::{Client, Enqueue};
 use tidemill_core::settle::{DecideContext, Outcome, Settlement, decide};
-use tidemill_core::store::{ClaimParams, Claimed, PromoteParams};
+use tidemill_core::store::{ClaimParams, Claimed, PromoteParams, SettleParams};
 use tidemill_core::{Backoff, Dedup, Error, Guarantee, HolderId, JobId, Queue, QueueName, Store};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -101,7 +101,7 @@ async fn run_all(
         for settlement in &settlements {
             *runs.lock().expect("a lock").entry(settlement.lease.job.clone()).or_default() += 1;
         }
-        store.settle(&settlements).await?;
+        store.settle(SettleParams::current(&settlements)).await?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tidemill::Error;
 use tidemill::settle::{Change, Settlement};
-use tidemill::store::{ClaimParams, Claimed, Decorator, Store, Verdict};
+use tidemill::store::{ClaimParams, Claimed, Decorator, Fence, SettleParams, Store, Verdict};
 
 use crate::kill_points::{KillPoint, KillSwitch};
 
@@ -42,10 +42,13 @@ impl Decorator for KillPointStore {
         Ok(claimed)
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.reach(settlements, KillPoint::Commits, KillPoint::Delivers);
-        let verdicts = self.inner.settle(settlements).await?;
-        self.reach(settlements, KillPoint::Committed, KillPoint::Delivered);
+    async fn settle(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error> {
+        if settle.fence == Fence::Expired {
+            return self.inner.settle(settle).await;
+        }
+        self.reach(settle.settlements, KillPoint::Commits, KillPoint::Delivers);
+        let verdicts = self.inner.settle(settle).await?;
+        self.reach(settle.settlements, KillPoint::Committed, KillPoint::Delivered);
         Ok(verdicts)
     }
 }

@@ -13,12 +13,6 @@ const NOUNS: [&str; 5] = ["jobs", "queues", "runs", "fleet", "inspect"];
 
 const STORES: [&str; 3] = ["sqlite", "redis", "postgres"];
 
-/// Verbs that share the file of another one, and why.
-const SHARED_FILES: [(&str, &str); 1] = [
-    // The same operation with another fence.
-    ("rescue", "settle"),
-];
-
 /// A method of the contract that calls the store.
 #[derive(Debug, PartialEq, Eq)]
 struct Verb {
@@ -80,9 +74,7 @@ fn missing_files(store: &Path, noun: &str, verbs: &[Verb]) -> Result<Vec<String>
     let mut problems = Vec::new();
     for verb in verbs {
         let is_implemented = implementation.contains(&format!("    async fn {}(", verb.name));
-        let stem =
-            SHARED_FILES.iter().find(|(name, _)| *name == verb.name).map_or(&*verb.name, |(_, stem)| stem);
-        let file = directory.join(format!("{stem}.rs"));
+        let file = directory.join(format!("{}.rs", verb.name));
         if !is_implemented && !verb.has_default {
             problems.push(format!(
                 "{} does not implement `{}`",

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tidemill::baseline::Baseline;
 use tidemill::settle::{Change, Settlement};
 use tidemill::store::HolderId;
-use tidemill::store::{ClaimParams, Verdict};
+use tidemill::store::{ClaimParams, SettleParams, Verdict};
 use tidemill::{Client, Guarantee, Queue, QueueName};
 
 use super::quantile;
@@ -120,7 +120,7 @@ impl<'a> DepthQueue<'a> {
         };
         let settlements: Vec<_> = claimed.into_iter().map(finish).collect();
         let started = Instant::now();
-        let verdicts = store.settle(&settlements).await?;
+        let verdicts = store.settle(SettleParams::current(&settlements)).await?;
         let take = claim + started.elapsed();
         let settled = verdicts.iter().filter(|verdict| **verdict == Verdict::Accepted).count();
         if settled < CLAIM_JOBS.min(self.depth) {

@@ -14,7 +14,7 @@ use crate::lease::{MAX_HEARTBEAT, heartbeat};
 use crate::name::{Guarantee, Queue};
 use crate::settle::Change;
 use crate::settle::{Settlement, decide_abandoned, decide_expired, decide_malformed};
-use crate::store::{ClockStep, Error, ExpiredLease, ListExpiredParams, Store, Verdict};
+use crate::store::{ClockStep, Error, ExpiredLease, ListExpiredParams, SettleParams, Store, Verdict};
 
 /// The number of leases per page. A page is one round trip, and bounds the work of the store.
 const PAGE_LEASES: usize = 256;
@@ -120,7 +120,7 @@ impl Rescuer {
             return Ok(0);
         }
         let settlements: Vec<_> = leases.iter().map(|expired| decide_lease(store, expired)).collect();
-        let verdicts = store.rescue(&settlements).await?;
+        let verdicts = store.settle(SettleParams::expired(&settlements)).await?;
         let mut rescued = 0;
         for ((expired, settlement), verdict) in leases.iter().zip(&settlements).zip(verdicts) {
             if verdict != Verdict::Accepted {

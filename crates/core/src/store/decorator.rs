@@ -21,12 +21,11 @@ use super::{
     Bus, Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
     EnqueueParams, Enqueued, Error, ExpiredLeases, ExtendParams, Extended, Finding, Fleet, Inspect, JobInfo,
     Jobs, ListExpiredParams, ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, Queues,
-    RecoverParams, RedriveParams, Runs, StartParams, Store, Verdict,
+    RecoverParams, RedriveParams, Runs, SettleParams, StartParams, Store, Verdict,
 };
 use crate::clock::Clock;
 use crate::fleet::{SessionId, WorkerDefaults, WorkerKey};
 use crate::name::{HolderId, JobId, Queue};
-use crate::settle::Settlement;
 use crate::workflow::{RunId, WorkflowName};
 
 /// Declares [`Decorator`] with a forwarding default for each method, and implements each trait of
@@ -82,8 +81,7 @@ decorator! {
         async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error>;
         async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error>;
         async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error>;
-        async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
-        async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
+        async fn settle(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error>;
         async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error>;
         async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error>;
         async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error>;

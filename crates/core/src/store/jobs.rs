@@ -138,13 +138,12 @@ pub trait Jobs: Send + Sync {
     ///
     /// A job that ends with a record, or is removed, releases the jobs that wait for its chain: in
     /// the same step or, in a store with shards, soon after, even if the process dies.
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
-
-    /// Ends expired claims like [`settle`](Self::settle), but only those that are *still* expired.
-    /// A lease that was extended or settled meanwhile gets [`Verdict::LeaseLost`]. The former
-    /// holder is notified by [`Wake::LeaseLost`](super::Wake::LeaseLost). Any number of processes
-    /// may call it concurrently.
-    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
+    ///
+    /// With [`Fence::Expired`] it rescues: it ends only claims whose lease is *still* expired. A
+    /// lease that was extended or settled meanwhile gets `LeaseLost`. The former holder is notified
+    /// by [`Wake::LeaseLost`](super::Wake::LeaseLost). Any number of processes may do so
+    /// concurrently.
+    async fn settle(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error>;
 
     /// Makes due jobs ready and delivers due timers to runs: a bounded number. Returns how long
     /// until the next is due. Any number of processes may call it concurrently. A damaged record is
@@ -356,6 +355,36 @@ pub struct ExtendParams<'a> {
     pub lease: Duration,
 }
 
+/// The claims to end.
+#[derive(Debug, Clone, Copy)]
+pub struct SettleParams<'a> {
+    /// The claims, each with its change.
+    pub settlements: &'a [Settlement],
+    /// Which leases may be ended.
+    pub fence: Fence,
+}
+
+impl<'a> SettleParams<'a> {
+    /// Ends claims whose lease is the current one of its job.
+    pub fn current(settlements: &'a [Settlement]) -> Self {
+        Self { settlements, fence: Fence::Current }
+    }
+
+    /// Ends claims whose lease has expired.
+    pub fn expired(settlements: &'a [Settlement]) -> Self {
+        Self { settlements, fence: Fence::Expired }
+    }
+}
+
+/// Which leases a settlement may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fence {
+    /// The current lease of a job, expired or not.
+    Current,
+    /// The current lease of a job, if it has expired.
+    Expired,
+}
+
 /// The result for one lease of an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extended {
@@ -379,7 +408,7 @@ pub enum Verdict {
     LeaseLost,
     /// The part of the store that contains the lease failed: the operation took effect, or did not,
     /// or will later. The caller repeats it. Only [`settle`](Jobs::settle) and
-    /// [`rescue`](Jobs::rescue) return this, and only if other leases of the same call were
+    /// [`settle`](Jobs::settle) return this, and only if other leases of the same call were
     /// answered.
     Unknown,
 }

@@ -30,8 +30,9 @@ pub use inspect::{
 };
 pub use jobs::{
     Cancelled, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Due, EnqueueParams,
-    Enqueued, ExpiredLease, ExpiredLeases, ExtendParams, Extended, Interrupt, Jobs, ListExpiredParams,
-    NewJob, PromoteParams, Promoted, Pruned, RecoverParams, RedriveItem, RedriveParams, StartParams, Verdict,
+    Enqueued, ExpiredLease, ExpiredLeases, ExtendParams, Extended, Fence, Interrupt, Jobs, ListExpiredParams,
+    NewJob, PromoteParams, Promoted, Pruned, RecoverParams, RedriveItem, RedriveParams, SettleParams,
+    StartParams, Verdict,
 };
 pub use queues::{QueueInfo, Queues};
 pub use runs::Runs;

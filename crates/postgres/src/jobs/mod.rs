@@ -29,11 +29,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidemill_core::clock::millis;
-use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
     Cancelled, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued,
     ExpiredLeases, ExtendParams, Extended, Jobs, ListExpiredParams, PromoteParams, Promoted, Pruned,
-    RecoverParams, RedriveParams, StartParams, Verdict,
+    RecoverParams, RedriveParams, SettleParams, StartParams, Verdict,
 };
 use tidemill_core::{Error, Guarantee, JobId, Lease, Queue, QueueName, Token};
 use tokio_postgres::Row;
@@ -56,7 +55,7 @@ pub(crate) use low_water_mark::LowWaterMarks;
 pub(crate) use partial::PartialSettles;
 pub(crate) use promote::MAX_BATCH_ROWS;
 pub(crate) use queue_ids::QueueIds;
-pub(crate) use settle::{LeaseFence, SettledClaims};
+pub(crate) use settle::SettledClaims;
 
 #[async_trait]
 impl Jobs for PostgresStore {
@@ -84,12 +83,8 @@ impl Jobs for PostgresStore {
         self.inner.extend(extend).await
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.announced(self.inner.settle(settlements, LeaseFence::Current).await)
-    }
-
-    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.announced(self.inner.settle(settlements, LeaseFence::Expired).await)
+    async fn settle(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error> {
+        self.announced(self.inner.settle(settle).await)
     }
 
     async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {

@@ -1,4 +1,4 @@
-//! `settle` and `rescue`: end claims, with one statement for each group of settlements.
+//! `settle`: ends claims, with one statement for each group of settlements.
 //!
 //! Each statement is a transaction of its own. One transaction around all of them would hold the
 //! locks of the first group while it requests those of the next, and two such settlements could
@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use futures_util::future::join_all;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{JobRecord, Verdict};
+use tidemill_core::store::{Fence, JobRecord, SettleParams, Verdict};
 use tidemill_core::wake::Wake;
 use tidemill_core::{DeadLetter, Error};
 use tokio_postgres::Row;
@@ -25,15 +25,6 @@ use crate::sql::{BURY, DROP_CANCELLED, FINISH, RECORD, REQUEUE};
 /// How many claims are ended concurrently when each has its own statement. The other connections
 /// stay available.
 const MAX_CONCURRENT_CLAIMS: usize = 4;
-
-/// Which claims may be ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LeaseFence {
-    /// Claims whose lease is the current one.
-    Current,
-    /// Of these, those whose lease has expired.
-    Expired,
-}
 
 /// The claims that ended, and the wake-ups in addition to those of their ends.
 #[derive(Default)]
@@ -64,11 +55,8 @@ impl SettledClaims {
 }
 
 impl Inner {
-    pub(crate) async fn settle(
-        &self,
-        settlements: &[Settlement],
-        fence: LeaseFence,
-    ) -> Result<Vec<Verdict>, Error> {
+    pub(crate) async fn settle(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error> {
+        let SettleParams { settlements, fence } = settle;
         let mut by_number: Vec<_> =
             settlements.iter().enumerate().map(|(at, settlement)| (number(&settlement.lease), at)).collect();
         // Of two settlements of one lease the first counts.
@@ -76,13 +64,13 @@ impl Inner {
         by_number.dedup_by_key(|(number, _)| *number);
         let at: HashMap<i64, usize> = by_number.iter().copied().collect();
         let mut verdicts = vec![Verdict::LeaseLost; settlements.len()];
-        if fence == LeaseFence::Current {
+        if fence == Fence::Current {
             let known = self.partial_settles.take(&mut by_number);
             known.into_iter().for_each(|at| verdicts[at] = Verdict::Accepted);
         }
         let grouped =
             GroupedSettlements::new(by_number.iter().map(|&(number, at)| (number, at, &settlements[at])));
-        let settled = self.settle_groups(grouped, fence == LeaseFence::Expired).await?;
+        let settled = self.settle_groups(grouped, fence == Fence::Expired).await?;
         let SettledClaims { tokens, wake_texts, locked } = settled;
         for at in tokens.iter().filter_map(|number| at.get(number)) {
             verdicts[*at] = Verdict::Accepted;
@@ -95,7 +83,7 @@ impl Inner {
         self.announce_texts(wake_texts).await;
         match locked {
             // The transaction that has locked an expired claim is about to end it.
-            Some(error) if fence == LeaseFence::Current => {
+            Some(error) if fence == Fence::Current => {
                 let accepted = at.iter().filter(|(_, at)| verdicts[**at] == Verdict::Accepted);
                 self.partial_settles.remember(accepted.map(|(number, _)| *number));
                 Err(error)
@@ -235,16 +223,16 @@ impl Inner {
 
     /// Announces that a worker has lost a job to a rescuer. A rejected settlement is announced too:
     /// it may be the retry of one whose result was lost, and with it the wake-ups.
-    fn announce_loss(&self, settlement: &Settlement, verdict: Verdict, fence: LeaseFence) {
+    fn announce_loss(&self, settlement: &Settlement, verdict: Verdict, fence: Fence) {
         let Settlement { lease, change } = settlement;
         match (fence, verdict) {
-            (LeaseFence::Expired, Verdict::Accepted) => {
+            (Fence::Expired, Verdict::Accepted) => {
                 self.bus.publish(Wake::LeaseLost(lease.job.clone()));
                 if matches!(change, Change::Finish(None)) {
                     self.bus.publish(Wake::Finished(lease.job.chain()));
                 }
             }
-            (LeaseFence::Current, Verdict::LeaseLost) => match change {
+            (Fence::Current, Verdict::LeaseLost) => match change {
                 Change::Continue(_) | Change::Commit(_) | Change::Deliver(_) => {
                     self.bus.publish(Wake::Everything);
                 }

@@ -33,11 +33,10 @@ mod untracked;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
     Cancelled, ClaimParams, Claimed, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued,
     ExpiredLeases, ExtendParams, Extended, Jobs, ListExpiredParams, PromoteParams, Promoted, Pruned,
-    RecoverParams, RedriveParams, StartParams, Verdict,
+    RecoverParams, RedriveParams, SettleParams, StartParams, Verdict,
 };
 use tidemill_core::{Error, HolderId, JobId, Lease, Queue};
 
@@ -82,12 +81,8 @@ impl Jobs for RedisStore {
         self.extend_leases(extend).await
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.settle_claims(settlements).await
-    }
-
-    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.rescue_claims(settlements).await
+    async fn settle(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error> {
+        self.settle_claims(settle).await
     }
 
     async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Value;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{JobRecord, Verdict};
+use tidemill_core::store::{Fence, JobRecord, SettleParams, Verdict};
 use tidemill_core::{Error, Guarantee, JobId, Lease, Queue};
 
 use super::list::is_unlocked;
@@ -33,22 +33,6 @@ const RELEASED_TTL_MS: u64 = 3_600_000;
 /// How long one shard of several has to settle, in several calls if there are many claims.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Which claims may be settled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SettleMode {
-    /// The caller's own.
-    Settle,
-    /// Expired ones.
-    Rescue,
-}
-
-impl SettleMode {
-    /// The argument of scripts that settle only expired leases.
-    fn only_expired(self) -> Option<bool> {
-        (self == Self::Rescue).then_some(true)
-    }
-}
-
 /// The script that settles: one finishes jobs, the other applies any change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SettlePath {
@@ -57,25 +41,18 @@ enum SettlePath {
 }
 
 impl RedisStore {
-    pub(crate) async fn settle_claims(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.settle_all(settlements, SettleMode::Settle).await
-    }
-
-    pub(crate) async fn rescue_claims(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.settle_all(settlements, SettleMode::Rescue).await
-    }
-
     /// Settles all shards concurrently. If some fail and others reply, the failed verdicts are
     /// unknown.
-    async fn settle_all(&self, settlements: &[Settlement], mode: SettleMode) -> Result<Vec<Verdict>, Error> {
+    pub(crate) async fn settle_claims(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error> {
+        let SettleParams { settlements, fence } = settle;
         settlements.iter().try_for_each(|settlement| check_next_queue(&settlement.change))?;
         if self.keys.shards() == 1 {
-            return self.settle_shard(&settlements.iter().collect::<Vec<_>>(), mode).await;
+            return self.settle_shard(&settlements.iter().collect::<Vec<_>>(), fence).await;
         }
         let shards = by_shard(settlements);
         let calls = shards.iter().map(|(shard, members)| {
             let part: Vec<&Settlement> = members.iter().map(|&member| &settlements[member]).collect();
-            self.settle_if_reachable(*shard, part, mode)
+            self.settle_if_reachable(*shard, part, fence)
         });
         let (mut verdicts, mut replied_shards, mut failure) =
             (vec![Verdict::Unknown; settlements.len()], 0, None);
@@ -103,34 +80,30 @@ impl RedisStore {
         &self,
         shard: u16,
         part: Vec<&Settlement>,
-        mode: SettleMode,
+        fence: Fence,
     ) -> Result<Vec<Verdict>, Error> {
         if self.breaker.is_open(shard) {
             return Err(shard_unreachable_error(shard));
         }
-        self.breaker.with_timeout(shard, SETTLE_TIMEOUT, self.settle_shard(&part, mode)).await
+        self.breaker.with_timeout(shard, SETTLE_TIMEOUT, self.settle_shard(&part, fence)).await
     }
 
-    async fn settle_shard(
-        &self,
-        settlements: &[&Settlement],
-        mode: SettleMode,
-    ) -> Result<Vec<Verdict>, Error> {
+    async fn settle_shard(&self, settlements: &[&Settlement], fence: Fence) -> Result<Vec<Verdict>, Error> {
         let (of_runs, others): (Vec<&Settlement>, Vec<&Settlement>) =
             settlements.iter().partition(|settlement| concerns_run(settlement));
         if of_runs.is_empty() {
-            return self.settle_jobs(&others, mode).await;
+            return self.settle_jobs(&others, fence).await;
         }
         if !others.is_empty() && !are_distinct(settlements) {
             // The first of two settlements of one lease counts, so they run in order.
             let mut verdicts = Vec::with_capacity(settlements.len());
             for one in settlements.chunks(1) {
-                verdicts.extend(Box::pin(self.settle_shard(one, mode)).await?);
+                verdicts.extend(Box::pin(self.settle_shard(one, fence)).await?);
             }
             return Ok(verdicts);
         }
         let (of_runs, others) =
-            tokio::try_join!(self.settle_run_jobs(&of_runs, mode), self.settle_jobs(&others, mode))?;
+            tokio::try_join!(self.settle_run_jobs(&of_runs, fence), self.settle_jobs(&others, fence))?;
         let (mut of_runs, mut others) = (of_runs.into_iter(), others.into_iter());
         let next = |settlement: &&Settlement| match concerns_run(settlement) {
             true => of_runs.next(),
@@ -143,26 +116,22 @@ impl RedisStore {
     async fn settle_run_jobs(
         &self,
         settlements: &[&Settlement],
-        mode: SettleMode,
+        fence: Fence,
     ) -> Result<Vec<Verdict>, Error> {
         let mut verdicts = Vec::with_capacity(settlements.len());
         let bytes_of = |member: usize| change_bytes(&settlements[member].change);
         for batch in script_batches((0..settlements.len()).collect(), bytes_of) {
             let part: Vec<&Settlement> = batch.iter().map(|&member| settlements[member]).collect();
-            verdicts.extend(self.commit_batch(&part, mode).await?.into_iter().map(verdict));
+            verdicts.extend(self.commit_batch(&part, fence).await?.into_iter().map(verdict));
         }
         Ok(verdicts)
     }
 
     /// Settles each queue separately: a damaged key of one must not lose the verdicts of others.
-    async fn settle_jobs(
-        &self,
-        settlements: &[&Settlement],
-        mode: SettleMode,
-    ) -> Result<Vec<Verdict>, Error> {
+    async fn settle_jobs(&self, settlements: &[&Settlement], fence: Fence) -> Result<Vec<Verdict>, Error> {
         let (mut verdicts, mut failure) = (vec![Verdict::Unknown; settlements.len()], None);
         for (first, members) in by_queue(settlements.iter().map(|settlement| &settlement.lease)) {
-            let reply = self.settle_queue(first, (settlements, members), mode, &mut verdicts).await;
+            let reply = self.settle_queue(first, (settlements, members), fence, &mut verdicts).await;
             let is_silent = reply.as_ref().is_err_and(Error::is_unavailable);
             failure = reply.err().or(failure);
             if is_silent {
@@ -178,12 +147,12 @@ impl RedisStore {
         &self,
         first: &Lease,
         (settlements, members): (&[&Settlement], Vec<usize>),
-        mode: SettleMode,
+        fence: Fence,
         verdicts: &mut [Verdict],
     ) -> Result<(), Error> {
         let shard_queue = (first.shard, &first.queue);
         let bytes_of = |member: usize| change_bytes(&settlements[member].change);
-        let groups = by_path(settlements, members, mode).into_iter();
+        let groups = by_path(settlements, members, fence).into_iter();
         let groups = groups.flat_map(|(path, members)| {
             script_batches(members, bytes_of).into_iter().map(move |part| (path, part))
         });
@@ -192,9 +161,9 @@ impl RedisStore {
             let reply = match (first.queue.guarantee, path) {
                 (Guarantee::AtLeastOnce, SettlePath::Finish) => self.finish(shard_queue, part).await?,
                 (Guarantee::AtLeastOnce, SettlePath::Change) => {
-                    self.settle_batch(shard_queue, &part, mode).await?
+                    self.settle_batch(shard_queue, &part, fence).await?
                 }
-                (Guarantee::AtMostOnce, _) => self.settle_list_jobs(shard_queue, &part, mode).await?,
+                (Guarantee::AtMostOnce, _) => self.settle_list_jobs(shard_queue, &part, fence).await?,
             };
             for (member, accepted) in members.into_iter().zip(reply) {
                 verdicts[member] = verdict(accepted);
@@ -241,14 +210,14 @@ impl RedisStore {
         &self,
         shard_queue: (u16, &Queue),
         part: &[&Settlement],
-        mode: SettleMode,
+        fence: Fence,
     ) -> Result<Vec<i64>, Error> {
         let leases = part.iter().map(|settlement| &settlement.lease);
         if part.iter().all(|settlement| is_unlocked(&settlement.lease) && leaves_no_record(settlement)) {
             self.remove_untracked(shard_queue, leases).await;
             return Ok(vec![1; part.len()]);
         }
-        let reply = self.settle_batch(shard_queue, part, mode).await?;
+        let reply = self.settle_batch(shard_queue, part, fence).await?;
         self.remove_untracked(shard_queue, leases).await;
         Ok(reply)
     }
@@ -258,7 +227,7 @@ impl RedisStore {
         &self,
         (shard, queue): (u16, &Queue),
         part: &[&Settlement],
-        mode: SettleMode,
+        fence: Fence,
     ) -> Result<Vec<i64>, Error> {
         let mut keys = self.keys.shard_keys(shard);
         keys.extend([
@@ -277,7 +246,7 @@ impl RedisStore {
             .with("kind", kind_letter(queue))
             .with("queue", queue.name.as_str())
             .with("group", self.group(queue))
-            .with("expired", mode.only_expired())
+            .with("expired", only_expired(fence))
             .with("default_lease", DEFAULT_LEASE_MS)
             .with("released_ttl", RELEASED_TTL_MS)
             .with("settlements", settlements);
@@ -287,7 +256,7 @@ impl RedisStore {
     }
 
     /// Settles jobs that concern runs by one script, whatever their queues.
-    async fn commit_batch(&self, part: &[&Settlement], mode: SettleMode) -> Result<Vec<i64>, Error> {
+    async fn commit_batch(&self, part: &[&Settlement], fence: Fence) -> Result<Vec<i64>, Error> {
         let Some(first) = part.first() else { return Ok(Vec::new()) };
         let shard = first.lease.shard;
         let settlements = self.settlement_args(shard, part, &mut Vec::new()).await?;
@@ -296,7 +265,7 @@ impl RedisStore {
             args.with("kind", kind_letter(queue)).with("queue", queue.name.as_str())
         };
         let args = NamedArgs::new()
-            .with("expired", mode.only_expired())
+            .with("expired", only_expired(fence))
             .with("default_lease", DEFAULT_LEASE_MS)
             .with("removed_event", removed_event())
             .with("settlements", settlements.into_iter().zip(part).map(with_queue).collect::<Vec<_>>());
@@ -358,11 +327,7 @@ fn by_shard(settlements: &[Settlement]) -> Vec<(u16, Vec<usize>)> {
 
 /// Groups settlements of one queue by script. Two settlements of one lease must run in order,
 /// because the first counts: then each is its own group.
-fn by_path(
-    settlements: &[&Settlement],
-    members: Vec<usize>,
-    mode: SettleMode,
-) -> Vec<(SettlePath, Vec<usize>)> {
+fn by_path(settlements: &[&Settlement], members: Vec<usize>, fence: Fence) -> Vec<(SettlePath, Vec<usize>)> {
     let mut leases = HashSet::with_capacity(members.len());
     // Jobs that were locked together share a token.
     let is_distinct = members.iter().all(|&member| {
@@ -371,7 +336,7 @@ fn by_path(
     });
     let mut groups: Vec<(SettlePath, Vec<usize>)> = Vec::new();
     for member in members {
-        let path = path_of(settlements[member], mode);
+        let path = path_of(settlements[member], fence);
         match groups.iter_mut().find(|(known, _)| is_distinct && *known == path) {
             Some((_, group)) => group.push(member),
             None => groups.push((path, vec![member])),
@@ -380,15 +345,20 @@ fn by_path(
     groups
 }
 
-fn path_of(settlement: &Settlement, mode: SettleMode) -> SettlePath {
+fn path_of(settlement: &Settlement, fence: Fence) -> SettlePath {
     match &settlement.change {
         // A finished job of a workflow queue is a message that started a run. Another program chose
         // its id, which may be that of a job.
-        Change::Finish(_) if mode == SettleMode::Settle && !is_workflow_queue(&settlement.lease.queue) => {
+        Change::Finish(_) if fence == Fence::Current && !is_workflow_queue(&settlement.lease.queue) => {
             SettlePath::Finish
         }
         _ => SettlePath::Change,
     }
+}
+
+/// The argument of scripts that settle only expired leases.
+fn only_expired(fence: Fence) -> Option<bool> {
+    (fence == Fence::Expired).then_some(true)
 }
 
 /// Approximate size of a change in bytes.

@@ -10,7 +10,7 @@ use tidemill_core::settle::Outcome;
 use tidemill_core::settle::expired;
 use tidemill_core::store::{
     ClaimParams, Claimed, CompleteParams, Due, EnqueueParams, ExtendParams, ListJobsParams, NewJob,
-    PromoteParams, RecoverParams, StartParams,
+    PromoteParams, RecoverParams, SettleParams, StartParams,
 };
 use tidemill_core::{Error, Guarantee, JobId};
 use tidemill_testkit::conformance::harness::{
@@ -187,7 +187,7 @@ async fn act(scene: &QueueHarness, verb: &str, scenery: &Scenery) -> Result<(), 
     let add = async |jobs: &[NewJob]| store.enqueue(EnqueueParams { queue, jobs }).await.map(std::mem::drop);
     let settle = async |outcome: &dyn Fn() -> Outcome| {
         let all: Vec<_> = scenery.claimed.iter().map(|one| scene.settlement(one, outcome())).collect();
-        store.settle(&all).await.map(std::mem::drop)
+        store.settle(SettleParams::current(&all)).await.map(std::mem::drop)
     };
     let leases: Vec<_> = scenery.claimed.iter().map(|claimed| claimed.lease.clone()).collect();
     match verb {

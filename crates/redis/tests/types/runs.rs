@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tidemill_core::store::PromoteParams;
 use tidemill_core::store::runs::{
     AfterCommit, CloseRun, ConflictPolicy, ContinueAsNew, Delivery as RunDelivery, Effect, EntryKind,
     PruneRunsParams, RunKey, StartRunParams, TerminateParams,
 };
+use tidemill_core::store::{PromoteParams, SettleParams};
 use tidemill_core::workflow::{Route, RunId, RunStatus};
 use tidemill_core::{Error, Guarantee};
 use tidemill_testkit::conformance::harness::{
@@ -114,16 +114,19 @@ async fn act(scene: &QueueHarness, verb: &str, task: Option<&ClaimedTask>) -> Re
         "commit" => {
             let effects = vec![activity(&r1, 4), timer(5, far), cancel, Effect::CancelTimer { seq: 2 }];
             let settlement = task.unwrap().settlement(effects, AfterCommit::Running);
-            store.settle(&[settlement]).await.map(std::mem::drop)
+            store.settle(SettleParams::current(&[settlement])).await.map(std::mem::drop)
         }
         "end" => {
             let settlement = task.unwrap().settlement(vec![cancel], completed("1"));
-            store.settle(&[settlement]).await.map(std::mem::drop)
+            store.settle(SettleParams::current(&[settlement])).await.map(std::mem::drop)
         }
         "restart" => {
             let first = event(EntryKind::CommandResult, r#"{"started":{}}"#).bytes;
             let restart = AfterCommit::ContinueAsNew(ContinueAsNew { first, id_retention: LONG });
-            store.settle(&[task.unwrap().settlement_upto(0, vec![cancel], restart)]).await.map(std::mem::drop)
+            store
+                .settle(SettleParams::current(&[task.unwrap().settlement_upto(0, vec![cancel], restart)]))
+                .await
+                .map(std::mem::drop)
         }
         "terminate" => {
             let close = CloseRun {

@@ -22,11 +22,10 @@ mod start;
 mod waiting;
 
 use async_trait::async_trait;
-use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
     Cancelled, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued,
     ExpiredLeases, ExtendParams, Extended, Jobs, ListExpiredParams, PromoteParams, Promoted, Pruned,
-    RecoverParams, RedriveParams, StartParams, Verdict,
+    RecoverParams, RedriveParams, SettleParams, StartParams, Verdict,
 };
 use tidemill_core::{Error, JobId, Queue};
 
@@ -62,12 +61,8 @@ impl Jobs for SqliteStore {
         extend::extend(self, extend).await
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        settle::settle(self, settlements).await
-    }
-
-    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        settle::rescue(self, settlements).await
+    async fn settle(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error> {
+        settle::settle(self, settle).await
     }
 
     async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {

@@ -1,9 +1,9 @@
-//! `settle` and `rescue`: end claims. The row of the lease is the fence, and the change happens in
+//! `settle`: ends claims. The row of the lease is the fence, and the change happens in
 //! the same transaction.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::Verdict;
+use tidemill_core::store::{Fence, SettleParams, Verdict};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Lease};
 
@@ -28,12 +28,14 @@ const DELETE_JOB_RANGE: &str = "DELETE FROM tidemill_jobs WHERE seq BETWEEN ?1 A
 /// Whether a running job is to be cancelled. Then it is not put back.
 const IS_CANCELLING: &str = "SELECT cancelling FROM tidemill_running WHERE seq = ?1";
 
-pub(crate) async fn settle(store: &SqliteStore, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-    settle_all(store, settlements, Fence::Current).await
-}
-
-pub(crate) async fn rescue(store: &SqliteStore, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-    settle_all(store, settlements, Fence::Expired).await
+pub(crate) async fn settle(store: &SqliteStore, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error> {
+    let SettleParams { settlements, fence } = settle;
+    if settlements.is_empty() {
+        return Ok(Vec::new());
+    }
+    let batch = SettlementBatch::new(settlements);
+    let rows = settlements.iter().map(rows).sum();
+    store.write(Cost::change(rows), move |tx| batch.settle(tx, fence)).await
 }
 
 /// Settles one claim whose lease is the current one, as part of a transaction.
@@ -49,28 +51,6 @@ pub(crate) fn is_current(tx: &Tx<'_>, lease: &Lease) -> Result<bool, RequestErro
     let (claim, seq) = row::claim_and_seq(lease.token);
     let mut held = tx.connection.prepare_cached(COUNT_HELD_LEASES)?;
     Ok(held.query_row([seq, seq, claim], |row| row.get::<_, i64>(0))? == 1)
-}
-
-/// Which leases may be ended.
-#[derive(Debug, Clone, Copy)]
-enum Fence {
-    /// Leases whose token is the current one.
-    Current,
-    /// Of these, the expired ones.
-    Expired,
-}
-
-async fn settle_all(
-    store: &SqliteStore,
-    settlements: &[Settlement],
-    fence: Fence,
-) -> Result<Vec<Verdict>, Error> {
-    if settlements.is_empty() {
-        return Ok(Vec::new());
-    }
-    let batch = SettlementBatch::new(settlements);
-    let rows = settlements.iter().map(rows).sum();
-    store.write(Cost::change(rows), move |tx| batch.settle(tx, fence)).await
 }
 
 /// Notifies the worker that lost the lease, in case it is only slow, and the waiters for a job that

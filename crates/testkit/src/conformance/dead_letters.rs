@@ -12,7 +12,7 @@ use tidemill_core::job::JobState;
 use tidemill_core::name::{JobId, Kind, Queue};
 use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead, redrive, revived_envelope};
 use tidemill_core::settle::{Settlement, decide_malformed};
-use tidemill_core::store::{Due, NewJob, RedriveParams, RedriveItem, Store, Verdict};
+use tidemill_core::store::{SettleParams, Due, NewJob, RedriveParams, RedriveItem, Store, Verdict};
 
 use super::harness::{JobSpec, dead, done, envelope, job, until};
 use super::{QueueHarness, StoreUnderTest};
@@ -124,7 +124,7 @@ async fn bury_many(harness: &QueueHarness, count: usize) -> HashSet<JobId> {
     let ids = harness.enqueue_many(count).await;
     let claimed = harness.claim(count).await;
     let batch: Vec<_> = claimed.iter().map(|claimed| harness.settlement(claimed, dead("bad"))).collect();
-    assert_eq!(harness.store.settle(&batch).await.unwrap(), vec![Verdict::Accepted; count]);
+    assert_eq!(harness.store.settle(SettleParams::current(&batch)).await.unwrap(), vec![Verdict::Accepted; count]);
     ids.into_iter().collect()
 }
 
@@ -208,7 +208,7 @@ pub async fn bytes_that_are_no_envelope_are_kept_and_disturb_nothing(subject: St
         assert_eq!(raw, &bytes);
         let change = decide_malformed(&bad.lease, raw, error, harness.store.clock().now());
         let settlement = Settlement { lease: bad.lease.clone(), change };
-        assert_eq!(harness.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+        assert_eq!(harness.store.settle(SettleParams::current(&[settlement])).await.unwrap(), [Verdict::Accepted]);
         let listed = until("the letter", || async { harness.list(JobState::Dead, 10).await.pop() }).await;
         let letter = DeadLetter::read(listed.data).unwrap();
         assert_eq!((letter.job, letter.reason), (bad.lease.job.clone(), DeathReason::InvalidEnvelope));
@@ -230,7 +230,7 @@ pub async fn an_envelope_that_cannot_be_edited_is_no_envelope(subject: StoreUnde
         assert_eq!(raw, &bytes);
         let change = decide_malformed(&claimed.lease, raw, error, harness.store.clock().now());
         let settlement = Settlement { lease: claimed.lease.clone(), change };
-        assert_eq!(harness.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+        assert_eq!(harness.store.settle(SettleParams::current(&[settlement])).await.unwrap(), [Verdict::Accepted]);
         let listed = until("the letter", || async { harness.list(JobState::Dead, 10).await.pop() }).await;
         let letter: serde_json::Value = serde_json::from_slice(&listed.data).unwrap();
         let kept = STANDARD.decode(letter["raw_base64"].as_str().unwrap()).unwrap();
@@ -248,7 +248,7 @@ pub async fn letters_are_brought_back_once_though_jobs_die_again_at_once(subject
             while buried < count {
                 let claimed = harness.claim_with(200, 200, Duration::from_millis(20)).await;
                 let ends: Vec<_> = claimed.iter().map(|job| harness.settlement(job, dead("bad"))).collect();
-                harness.store.settle(&ends).await.unwrap();
+                harness.store.settle(SettleParams::current(&ends)).await.unwrap();
                 buried += claimed.len();
             }
         };

@@ -8,7 +8,7 @@ use tidemill_core::job::JobState;
 use tidemill_core::name::{Guarantee, JobId};
 use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead, redrive};
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Due, Extended, Verdict};
+use tidemill_core::store::{SettleParams, Due, Extended, Verdict};
 
 use super::model::Model;
 use super::harness::{LONG, JobSpec, dead, done, retry};
@@ -137,7 +137,7 @@ impl HistoryRun {
         let Some(outcome) = self.rng.choice(outcomes) else { return };
         let settlement = self.harness.settlement(&claimed, outcome);
         self.model.settle(&claimed.lease.job, settlement.change.event());
-        assert_eq!(self.harness.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+        assert_eq!(self.harness.store.settle(SettleParams::current(&[settlement])).await.unwrap(), [Verdict::Accepted]);
     }
 
     async fn settle_late(&mut self) {

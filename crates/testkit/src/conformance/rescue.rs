@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tidemill_core::dead_letter::DeathReason;
 use tidemill_core::job::JobState;
 use tidemill_core::settle::{Settlement, decide_expired};
-use tidemill_core::store::{Extended, ExpiredLease, Verdict};
+use tidemill_core::store::{SettleParams, Extended, ExpiredLease, Verdict};
 
 use super::harness::{LONG, SHORT, JobSpec, done, envelope, job};
 use super::{QueueHarness, StoreUnderTest};
@@ -73,7 +73,7 @@ pub async fn a_lease_that_was_extended_since_is_not_rescued(subject: StoreUnderT
     let rescue = verdict_on(&harness, &harness.expire(1).await[0]);
     let long = harness.clone().with_lease(LONG);
     assert_eq!(long.extend(std::slice::from_ref(&claimed.lease)).await, [Extended::Yes]);
-    assert_eq!(harness.store.rescue(&[rescue]).await.unwrap(), [Verdict::LeaseLost]);
+    assert_eq!(harness.store.settle(SettleParams::expired(&[rescue])).await.unwrap(), [Verdict::LeaseLost]);
     assert_eq!(harness.state(&id).await, Some(JobState::Running));
     harness.settle(&claimed, done()).await;
 }
@@ -84,7 +84,7 @@ pub async fn a_lease_that_was_settled_since_is_not_rescued(subject: StoreUnderTe
     let claimed = harness.claim_one().await;
     let rescue = verdict_on(&harness, &harness.expire(1).await[0]);
     harness.settle(&claimed, done()).await;
-    assert_eq!(harness.store.rescue(&[rescue]).await.unwrap(), [Verdict::LeaseLost]);
+    assert_eq!(harness.store.settle(SettleParams::expired(&[rescue])).await.unwrap(), [Verdict::LeaseLost]);
     assert_eq!(harness.state(&id).await, None);
 }
 
@@ -94,8 +94,8 @@ pub async fn a_lease_is_rescued_once(subject: StoreUnderTest) {
     harness.claim(1).await;
     let rescue = verdict_on(&harness, &harness.expire(1).await[0]);
     let twice = [rescue.clone(), rescue.clone()];
-    assert_eq!(harness.store.rescue(&twice).await.unwrap(), [Verdict::Accepted, Verdict::LeaseLost]);
-    assert_eq!(harness.store.rescue(&[rescue]).await.unwrap(), [Verdict::LeaseLost]);
+    assert_eq!(harness.store.settle(SettleParams::expired(&twice)).await.unwrap(), [Verdict::Accepted, Verdict::LeaseLost]);
+    assert_eq!(harness.store.settle(SettleParams::expired(&[rescue])).await.unwrap(), [Verdict::LeaseLost]);
     assert_eq!(harness.claim(1).await.len(), 1);
     harness.claim_nothing().await;
 }

@@ -11,7 +11,7 @@ use tidemill_core::store::runs::{
     RunTimer, Delivered, Delivery, Effect, EntryKind, ListRunsParams, StartRunParams, ParentRef, PruneRunsParams, ContinueAsNew, RunKey,
     DELIVERY_ID_RETENTION, StartRunResult, TerminateParams, AfterCommit,
 };
-use tidemill_core::store::{Due, PromoteParams, Verdict};
+use tidemill_core::store::{SettleParams, Due, PromoteParams, Verdict};
 use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::workflow::{Json, RunId, RunStatus, Topic, WorkflowName};
 
@@ -232,7 +232,7 @@ pub async fn parents_and_children_that_end_at_once_do_not_stand_in_each_others_w
     let stores = join_all((0..4).map(|_| subject.other_connection())).await;
     let shares: Vec<Vec<Settlement>> =
         (0..4).map(|n| settlements.iter().skip(n).step_by(4).cloned().rev().collect()).collect();
-    let settles = stores.iter().zip(&shares).map(|(store, share)| store.settle(share));
+    let settles = stores.iter().zip(&shares).map(|(store, share)| store.settle(SettleParams::current(share)));
     for verdicts in join_all(settles).await {
         assert!(verdicts.unwrap().iter().all(|verdict| *verdict == Verdict::Accepted));
     }

@@ -10,7 +10,7 @@ use tidemill_core::store::runs::{
     ConflictPolicy, Delivered, Delivery, Effect, EntryKind, MAX_TASK_EVENTS, StartRunParams, ReadJournalParams, ContinueAsNew, RunKey, DELIVERY_ID_RETENTION,
     StartRunResult, AfterCommit, with_timestamp,
 };
-use tidemill_core::store::{JobRecord, Verdict};
+use tidemill_core::store::{JobRecord, SettleParams, Verdict};
 use tidemill_core::workflow::{RunId, RunStatus, WorkflowName};
 
 use super::StoreUnderTest;
@@ -163,7 +163,7 @@ pub async fn what_a_task_did_not_consume_comes_with_the_next(subject: StoreUnder
     let task = harness.task_of(&run).await;
     let first = task.news[0].0;
     let settlement = task.settlement_upto(first, Vec::new(), AfterCommit::Running);
-    assert_eq!(harness.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+    assert_eq!(harness.store.settle(SettleParams::current(&[settlement])).await.unwrap(), [Verdict::Accepted]);
     let next = harness.task_of(&run).await;
     assert_eq!((next.cursor, next.signals()), (first, vec![2, 3]));
     assert_eq!(harness.run(&run).await.cursor, first);
@@ -406,7 +406,7 @@ pub async fn commits_of_many_runs_go_together(subject: StoreUnderTest) {
     let effects = |task: &super::harness::ClaimedTask| vec![activity(&task.run, 1)];
     let mut batch: Vec<_> = tasks.iter().map(|t| t.settlement(effects(t), AfterCommit::Running)).collect();
     batch.push(tasks[3].settlement(effects(&tasks[3]), AfterCommit::Running));
-    let verdicts = harness.store.settle(&batch).await.unwrap();
+    let verdicts = harness.store.settle(SettleParams::current(&batch)).await.unwrap();
     assert!(verdicts[..20].iter().all(|verdict| *verdict == Verdict::Accepted));
     assert_eq!(verdicts[20], Verdict::LeaseLost);
     assert_eq!(harness.on_activities().claim(20).await.len(), 20);
@@ -418,7 +418,7 @@ pub async fn many_activities_of_one_run_may_end_in_one_batch(subject: StoreUnder
     let activities = harness.on_activities();
     let claimed = activities.claim(50).await;
     let batch: Vec<_> = claimed.iter().map(|claimed| activities.settlement(claimed, done())).collect();
-    assert_eq!(harness.store.settle(&batch).await.unwrap(), vec![Verdict::Accepted; 50]);
+    assert_eq!(harness.store.settle(SettleParams::current(&batch)).await.unwrap(), vec![Verdict::Accepted; 50]);
     let mut seqs = Vec::new();
     while seqs.len() < 50 {
         let task = harness.task_of(&run).await;
@@ -507,7 +507,7 @@ pub async fn the_store_writes_its_own_time_into_a_journal(subject: StoreUnderTes
     let written = event(EntryKind::CommandResult, r#"{"activity_done":{"seq":1,"result":{"ok":1}}}"#);
     let delivery = Delivery { run: run.clone(), entry: written, id: None, seq: Some(1) };
     let change = Change::Deliver(Box::new(delivery));
-    let settled = harness.store.settle(&[Settlement { lease: told.lease, change }]).await.unwrap();
+    let settled = harness.store.settle(SettleParams::current(&[Settlement { lease: told.lease, change }])).await.unwrap();
     assert_eq!(settled, [Verdict::Accepted]);
     let started = harness.run(&run).await.started_at.0;
     let check = |journal: Vec<(u64, serde_json::Value)>| {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tidemill_core::job::JobState;
 use tidemill_core::lease::{Lease, Token};
 use tidemill_core::settle::{Change, Outcome, Settlement};
-use tidemill_core::store::{Claimed, NewJob, Verdict};
+use tidemill_core::store::{SettleParams, Claimed, NewJob, Verdict};
 
 use super::harness::{LONG, SHORT, JobSpec, dead, done, envelope, job, retry};
 use super::{QueueHarness, StoreUnderTest};
@@ -46,7 +46,7 @@ pub async fn two_settlements_of_one_lease_in_one_batch_are_one(subject: StoreUnd
         let id = harness.enqueue(job()).await;
         let claimed = harness.claim_one().await;
         let both = [harness.settlement(&claimed, dead("bad")), harness.settlement(&claimed, done())];
-        assert_eq!(harness.store.settle(&both).await.unwrap(), [Verdict::Accepted, Verdict::LeaseLost]);
+        assert_eq!(harness.store.settle(SettleParams::current(&both)).await.unwrap(), [Verdict::Accepted, Verdict::LeaseLost]);
         assert_eq!(harness.state(&id).await, Some(JobState::Dead));
     }
 }
@@ -59,17 +59,17 @@ pub async fn an_untracked_job_is_given_up_once(subject: StoreUnderTest) {
         let claimed = harness.claim(3).await;
         let handed_back = |claimed: &Claimed| harness.settlement(claimed, Outcome::HandedBack);
         let all: Vec<Settlement> = claimed.iter().map(handed_back).collect();
-        assert_eq!(harness.store.settle(&all).await.unwrap(), [Verdict::Accepted; 3]);
-        assert_eq!(harness.store.settle(&all).await.unwrap(), [Verdict::LeaseLost; 3]);
+        assert_eq!(harness.store.settle(SettleParams::current(&all)).await.unwrap(), [Verdict::Accepted; 3]);
+        assert_eq!(harness.store.settle(SettleParams::current(&all)).await.unwrap(), [Verdict::LeaseLost; 3]);
         harness.assert_counts([3, 0, 0, 0]).await;
 
         let again = harness.claim(3).await;
-        let late: Vec<Verdict> = harness.store.settle(&all).await.unwrap();
+        let late: Vec<Verdict> = harness.store.settle(SettleParams::current(&all)).await.unwrap();
         assert_eq!(late, [Verdict::LeaseLost; 3], "of claims that have ended");
         let buried = |claimed: &Claimed| harness.settlement(claimed, dead("bad"));
         let all: Vec<Settlement> = again.iter().map(buried).collect();
-        assert_eq!(harness.store.settle(&all).await.unwrap(), [Verdict::Accepted; 3]);
-        assert_eq!(harness.store.settle(&all).await.unwrap(), [Verdict::LeaseLost; 3]);
+        assert_eq!(harness.store.settle(SettleParams::current(&all)).await.unwrap(), [Verdict::Accepted; 3]);
+        assert_eq!(harness.store.settle(SettleParams::current(&all)).await.unwrap(), [Verdict::LeaseLost; 3]);
         harness.assert_counts([0, 0, 0, 3]).await;
     }
 }
@@ -138,7 +138,7 @@ pub async fn each_settlement_of_a_batch_stands_for_itself(subject: StoreUnderTes
         let expected: Vec<_> = (0..30)
             .map(|index| if index % 4 == 0 { Verdict::LeaseLost } else { Verdict::Accepted })
             .collect();
-        assert_eq!(harness.store.settle(&batch).await.unwrap(), expected);
+        assert_eq!(harness.store.settle(SettleParams::current(&batch)).await.unwrap(), expected);
         // Of the 22 remaining: retried at once or handed back 8, later 4, dead 3; see
         // `ways_to_end`.
         let left = |way: usize| (0..30).filter(|index| index % 6 == way && index % 4 != 0).count() as u64;
@@ -148,8 +148,8 @@ pub async fn each_settlement_of_a_batch_stands_for_itself(subject: StoreUnderTes
 
 pub async fn nothing_to_settle_is_no_error(subject: StoreUnderTest) {
     let harness = subject.harness();
-    assert!(harness.store.settle(&[]).await.unwrap().is_empty());
-    assert!(harness.store.rescue(&[]).await.unwrap().is_empty());
+    assert!(harness.store.settle(SettleParams::current(&[])).await.unwrap().is_empty());
+    assert!(harness.store.settle(SettleParams::expired(&[])).await.unwrap().is_empty());
 }
 
 pub async fn the_output_is_kept_in_the_record(subject: StoreUnderTest) {
@@ -206,7 +206,7 @@ pub async fn a_time_without_end_does_no_harm_to_the_rest_of_its_batch(subject: S
         let mut batch: Vec<_> = claimed.iter().map(|job| harness.settlement(job, done())).collect();
         let Change::Finish(Some(record)) = &mut batch[1].change else { panic!("{:?}", batch[1]) };
         record.keep = Duration::MAX;
-        assert_eq!(harness.store.settle(&batch).await.unwrap(), [Verdict::Accepted; 4]);
+        assert_eq!(harness.store.settle(SettleParams::current(&batch)).await.unwrap(), [Verdict::Accepted; 4]);
         assert_done(&harness, &claimed).await;
 
         let claimed = kept(&harness, 3).await;
@@ -215,7 +215,7 @@ pub async fn a_time_without_end_does_no_harm_to_the_rest_of_its_batch(subject: S
             harness.settlement(&claimed[1], Outcome::Snooze(Duration::MAX)),
             harness.settlement(&claimed[2], done()),
         ];
-        assert_eq!(harness.store.settle(&batch).await.unwrap(), [Verdict::Accepted; 3]);
+        assert_eq!(harness.store.settle(SettleParams::current(&batch)).await.unwrap(), [Verdict::Accepted; 3]);
         assert_done(&harness, &[claimed[0].clone(), claimed[2].clone()]).await;
         assert_eq!(harness.state(&claimed[1].lease.job).await, Some(JobState::Scheduled));
         harness.store.purge(&harness.queue).await.unwrap();
@@ -235,7 +235,7 @@ pub async fn a_foreign_envelope_with_an_endless_time_harms_no_other_job(subject:
         let mut claimed = kept(&harness, 2).await;
         claimed.extend(harness.claim(1).await);
         let batch: Vec<_> = claimed.iter().map(|job| harness.settlement(job, done())).collect();
-        assert_eq!(harness.store.settle(&batch).await.unwrap(), [Verdict::Accepted; 3]);
+        assert_eq!(harness.store.settle(SettleParams::current(&batch)).await.unwrap(), [Verdict::Accepted; 3]);
         assert_done(&harness, &claimed).await;
     }
 }

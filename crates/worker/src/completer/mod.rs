@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tidemill_core::Error;
 use tidemill_core::settle::Settlement;
-use tidemill_core::store::Verdict;
+use tidemill_core::store::{SettleParams, Verdict};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error};
@@ -177,7 +177,12 @@ impl Completer {
     }
 
     async fn try_settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        let verdicts = with_timeout(CALL_TIMEOUT, "settle", self.shared.store.settle(settlements)).await?;
+        let verdicts = with_timeout(
+            CALL_TIMEOUT,
+            "settle",
+            self.shared.store.settle(SettleParams::current(settlements)),
+        )
+        .await?;
         if verdicts.len() == settlements.len() {
             return Ok(verdicts);
         }

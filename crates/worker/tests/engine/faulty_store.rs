@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use tidemill_core::name::{HolderId, Queue};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    ClaimParams, Claimed, Decorator, EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended,
-    ListExpiredParams, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, StartParams, Verdict,
+    ClaimParams, Claimed, Decorator, EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended, Fence,
+    ListExpiredParams, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, SettleParams, StartParams,
+    Verdict,
 };
 use tidemill_core::wake::Bus;
 use tidemill_core::{Error, Lease, Store};
@@ -86,7 +87,11 @@ impl Decorator for FaultyStore {
         Ok(leases.iter().map(held).map(|held| held.unwrap_or(Extended::Unknown)).collect())
     }
 
-    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+    async fn settle(&self, settle: SettleParams<'_>) -> Result<Vec<Verdict>, Error> {
+        let SettleParams { settlements, fence } = settle;
+        if fence == Fence::Expired {
+            return self.inner.settle(settle).await;
+        }
         let settle = async {
             self.plan.wait_for_locks(settlements).await?;
             let answer = |settlement: &&Settlement| !self.plan.is_in_silent_shard(&settlement.lease.job);
@@ -94,7 +99,7 @@ impl Decorator for FaultyStore {
             if reached.is_empty() && !settlements.is_empty() {
                 return Err(unavailable());
             }
-            let mut verdicts = self.inner.settle(&reached).await?.into_iter();
+            let mut verdicts = self.inner.settle(SettleParams::current(&reached)).await?.into_iter();
             let verdict = |settlement| answer(&settlement).then(|| verdicts.next()).flatten();
             Ok(settlements.iter().map(verdict).map(|verdict| verdict.unwrap_or(Verdict::Unknown)).collect())
         };

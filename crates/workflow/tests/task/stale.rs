@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{AfterCommit, CommitParams};
-use tidemill_core::store::{ClaimParams, Verdict};
+use tidemill_core::store::{ClaimParams, SettleParams, Verdict};
 use tidemill_core::workflow::{self, CommitId, Entry};
 use tidemill_core::{HolderId, Timestamp};
 use tidemill_sqlite::SqliteOptions;
@@ -42,7 +42,7 @@ async fn the_commit_of_a_stale_worker_has_no_effect() {
         then: AfterCommit::Running,
     };
     let late = Settlement { lease: stale.lease, change: Change::Commit(Box::new(commit)) };
-    assert_eq!(world.store().settle(&[late]).await.unwrap(), [Verdict::LeaseLost]);
+    assert_eq!(world.store().settle(SettleParams::current(&[late])).await.unwrap(), [Verdict::LeaseLost]);
     assert_eq!(world.info(run.id()).await.length, 2);
     worker.stop().await;
 }

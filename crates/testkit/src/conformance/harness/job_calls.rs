@@ -7,8 +7,8 @@ use tidemill_core::lease::Lease;
 use tidemill_core::name::JobId;
 use tidemill_core::settle::{DecideContext, Outcome, Settlement, decide};
 use tidemill_core::store::{
-    ClaimParams, Claimed, EnqueueParams, Enqueued, Error, ExtendParams, Extended, NewJob, StartParams,
-    Verdict,
+    ClaimParams, Claimed, EnqueueParams, Enqueued, Error, ExtendParams, Extended, NewJob, SettleParams,
+    StartParams, Verdict,
 };
 
 use super::{JobSpec, POLL_INTERVAL, QueueHarness, WAIT_TIMEOUT, dead, envelope, job};
@@ -105,7 +105,7 @@ impl QueueHarness {
 
     /// Settles a claim and returns the verdict.
     pub async fn try_settle(&self, claimed: &Claimed, outcome: Outcome) -> Verdict {
-        self.store.settle(&[self.settlement(claimed, outcome)]).await.unwrap()[0]
+        self.store.settle(SettleParams::current(&[self.settlement(claimed, outcome)])).await.unwrap()[0]
     }
 
     /// Settles a claim that is still held.

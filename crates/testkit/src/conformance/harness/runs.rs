@@ -16,7 +16,7 @@ use tidemill_core::store::runs::{
     ReadJournalParams, RunInfo, RunTimer, StartRunParams, StartRunResult, StoredEntry, TerminateParams,
     encode_entry,
 };
-use tidemill_core::store::{Claimed, Due, NewJob, Verdict};
+use tidemill_core::store::{Claimed, Due, NewJob, SettleParams, Verdict};
 use tidemill_core::workflow::{CommitId, Requester, RunId, RunStatus, Version, WorkflowName};
 
 use super::{LONG, POLL_INTERVAL, QueueHarness, until};
@@ -244,13 +244,16 @@ impl QueueHarness {
         let settlement = task.settlement(Vec::new(), then);
         let Change::Commit(commit) = &settlement.change else { unreachable!("it is a commit") };
         let id = commit.id;
-        assert_eq!(self.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+        assert_eq!(
+            self.store.settle(SettleParams::current(&[settlement])).await.unwrap(),
+            [Verdict::Accepted]
+        );
         id
     }
 
     /// Commits a task.
     pub async fn try_commit(&self, task: &ClaimedTask, effects: Vec<Effect>, then: AfterCommit) -> Verdict {
-        self.store.settle(&[task.settlement(effects, then)]).await.unwrap().remove(0)
+        self.store.settle(SettleParams::current(&[task.settlement(effects, then)])).await.unwrap().remove(0)
     }
 
     /// Delivers one event.
