@@ -22,10 +22,14 @@ use crate::store::Error;
 pub trait Uncommitted: Send {
     /// Settles the claim in the transaction, commits it, and publishes the resulting wake-ups.
     ///
+    /// Returns [`Outcome::Settled`] if that was done, or if the lease was not the current one and
+    /// the transaction was rolled back. Otherwise returns the outcome with which the user's work
+    /// failed.
+    ///
     /// # Errors
     /// An error means that it is unknown whether the commit took place. The caller may settle the
     /// claim as if it had not: if it had, the lease is gone.
-    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Committed, Error>;
+    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Outcome, Error>;
 }
 
 /// The claim that is settled in the transaction.
@@ -55,17 +59,6 @@ impl TransactionClaim {
         let context = DecideContext { now, backoff: Backoff::DEFAULT, random: 0.0 };
         Ok(Settlement { lease: self.lease.clone(), change: decide(&self.envelope, outcome, context) })
     }
-}
-
-/// The result of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Committed {
-    /// Committed; the job has ended with it.
-    Yes,
-    /// Not committed: the lease was not the current one.
-    LeaseLost,
-    /// Not committed: the user's work failed with this outcome.
-    Failed(Outcome),
 }
 
 /// The end of a job together with a transaction. A handler returns it instead of the output `O`.

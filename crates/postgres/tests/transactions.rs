@@ -18,7 +18,7 @@ use tidemill_core::store::{
     self, CompleteParams, Completed, Enqueued, ExtendParams, Extended, Inspect, Jobs, Queues, SettleParams,
     StartParams, Verdict,
 };
-use tidemill_core::transaction::{Committed, Done, TransactionClaim};
+use tidemill_core::transaction::{Done, TransactionClaim};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Client, Error, Job, JobId, Outcome, Store};
 use tidemill_postgres::{PostgresOptions, PostgresStore};
@@ -69,7 +69,7 @@ async fn claim_ahead(scene: &QueueHarness) -> TransactionClaim {
 }
 
 /// Settles the end of a job as a worker does.
-async fn commit(done: Done<i32>, claim: &TransactionClaim) -> Result<Committed, Error> {
+async fn commit(done: Done<i32>, claim: &TransactionClaim) -> Result<Outcome, Error> {
     done.into_work().commit(claim).await
 }
 
@@ -162,7 +162,7 @@ async fn the_work_and_the_end_of_the_job_are_committed_together() {
     let tx = store.begin().await.unwrap();
     tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();
     assert_eq!(orders(&url).await, 0);
-    assert_eq!(commit(tx.done(7), &claim).await.unwrap(), Committed::Yes);
+    assert_eq!(commit(tx.done(7), &claim).await.unwrap(), Outcome::Settled(Verdict::Accepted));
     assert_eq!(orders(&url).await, 1);
     let record = store.get_job(&claim.lease.job).await.unwrap().unwrap().record.unwrap();
     assert_eq!((record.state, &record.output[..]), (JobState::Done, &b"7"[..]));
@@ -176,7 +176,7 @@ async fn nothing_of_the_work_has_happened_if_the_lease_is_lost() {
     let tx = store.begin().await.unwrap();
     tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();
     scene.complete(&claim.lease.job, Outcome::Done("1".into())).await;
-    assert_eq!(commit(tx.done(7), &claim).await.unwrap(), Committed::LeaseLost);
+    assert_eq!(commit(tx.done(7), &claim).await.unwrap(), Outcome::Settled(Verdict::LeaseLost));
     assert_eq!(orders(&url).await, 0);
     let record = store.get_job(&claim.lease.job).await.unwrap().unwrap().record.unwrap();
     assert_eq!(&record.output[..], b"1");
@@ -196,7 +196,7 @@ async fn nothing_has_happened_if_the_work_fails_and_the_job_can_be_tried_again()
         let tx = store.begin().await.unwrap();
         let _ = tx.batch_execute(work).await;
         let committed = commit(tx.done(7), &claim).await.unwrap();
-        assert!(matches!(committed, Committed::Failed(Outcome::Retry { .. })), "{committed:?}");
+        assert!(matches!(committed, Outcome::Retry { .. }), "{committed:?}");
         assert_eq!(orders(&url).await, 0);
         assert!(is_held(&store, &claim).await);
         scene.settle(&scene.claim_one().await, Outcome::Done("1".into())).await;
@@ -227,7 +227,7 @@ async fn a_chain_goes_on_with_the_commit_and_wakes_whoever_waits_for_its_next_st
     let tx = store.begin().await.unwrap();
     tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();
     let done = tx.done(Next::<Checkout>::job(Ship));
-    assert_eq!(done.into_work().commit(&claim).await.unwrap(), Committed::Yes);
+    assert_eq!(done.into_work().commit(&claim).await.unwrap(), Outcome::Settled(Verdict::Accepted));
     let claimed = waiting.await.unwrap();
     assert_eq!(claimed[0].lease.job, claim.lease.job.at_step(1));
     assert_eq!(orders(&url).await, 1);
@@ -243,7 +243,7 @@ async fn a_staged_job_prepares_in_one_transaction_and_ends_in_another() {
     assert_eq!(orders(&url).await, 1);
     let tx = store.begin().await.unwrap();
     tx.execute("UPDATE orders SET id = 'done'", &[]).await.unwrap();
-    assert_eq!(commit(tx.done(1), &claim).await.unwrap(), Committed::Yes);
+    assert_eq!(commit(tx.done(1), &claim).await.unwrap(), Outcome::Settled(Verdict::Accepted));
     assert_eq!(query(&url, "SELECT id FROM orders").await, [["done"]]);
 }
 

@@ -13,8 +13,8 @@ use futures_util::future::join_all;
 use rusqlite::Connection;
 use tidemill_core::chain::{Chain, Next};
 use tidemill_core::job::JobState;
-use tidemill_core::store::{Claimed, Completed};
-use tidemill_core::transaction::{Committed, Done, TransactionClaim};
+use tidemill_core::store::{Claimed, Completed, Verdict};
+use tidemill_core::transaction::{Done, TransactionClaim};
 use tidemill_core::{Error, Job, Outcome};
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::harness::{chain, envelope, job, output};
@@ -48,7 +48,7 @@ fn retry(error: &str) -> Outcome {
 async fn commit<O: tidemill_core::chain::IntoCompletion>(
     done: Done<O>,
     claimed: &Claimed,
-) -> Result<Committed, Error> {
+) -> Result<Outcome, Error> {
     done.into_work().commit(&claim(claimed)).await
 }
 
@@ -59,10 +59,10 @@ async fn the_work_and_the_end_of_the_job_are_committed_together() {
     let scene = scene(&store);
     let id = scene.enqueue(chain()).await;
     let claimed = scene.claim_one().await;
-    assert_eq!(commit(order(&store, 7), &claimed).await.unwrap(), Committed::Yes);
+    assert_eq!(commit(order(&store, 7), &claimed).await.unwrap(), Outcome::Settled(Verdict::Accepted));
     assert_eq!(orders(&dir), 1);
     assert_eq!(&scene.get(&id).await.unwrap().record.unwrap().output[..], b"7");
-    assert_eq!(commit(order(&store, 8), &claimed).await.unwrap(), Committed::LeaseLost);
+    assert_eq!(commit(order(&store, 8), &claimed).await.unwrap(), Outcome::Settled(Verdict::LeaseLost));
     assert_eq!(orders(&dir), 1);
 }
 
@@ -75,11 +75,11 @@ async fn when_the_lease_is_lost_the_work_does_not_run() {
     let late = scene.claim_one().await;
     scene.expire_and_rescue(1).await;
     let work = store.done(|_| -> Result<(), _> { panic!("it runs") });
-    assert_eq!(commit(work, &late).await.unwrap(), Committed::LeaseLost);
+    assert_eq!(commit(work, &late).await.unwrap(), Outcome::Settled(Verdict::LeaseLost));
     // The next holder is not affected.
     let current = scene.claim_one().await;
-    assert_eq!(commit(order(&store, 1), &late).await.unwrap(), Committed::LeaseLost);
-    assert_eq!(commit(order(&store, 2), &current).await.unwrap(), Committed::Yes);
+    assert_eq!(commit(order(&store, 1), &late).await.unwrap(), Outcome::Settled(Verdict::LeaseLost));
+    assert_eq!(commit(order(&store, 2), &current).await.unwrap(), Outcome::Settled(Verdict::Accepted));
     assert_eq!(orders(&dir), 1);
 }
 
@@ -91,15 +91,13 @@ async fn work_that_fails_is_undone_and_its_job_goes_on_as_it_says() {
     let id = scene.enqueue(job()).await;
     let claimed = scene.claim_one().await;
     let refused = store.done(|connection| insert(connection, 1).and(Err::<(), _>(retry("refused"))));
-    assert_eq!(commit(refused, &claimed).await.unwrap(), Committed::Failed(retry("refused")));
+    assert_eq!(commit(refused, &claimed).await.unwrap(), retry("refused"));
     let panicking = store.done(|connection| -> Result<(), _> {
         insert(connection, 1)?;
         panic!("too bad")
     });
     let failed = commit(panicking, &claimed).await.unwrap();
-    assert!(
-        matches!(&failed, Committed::Failed(Outcome::Retry { error, .. }) if error.ends_with("panicked: too bad"))
-    );
+    assert!(matches!(&failed, Outcome::Retry { error, .. } if error.ends_with("panicked: too bad")));
     assert_eq!((orders(&dir), scene.state(&id).await), (0, Some(JobState::Running)));
     scene.settle(&claimed, retry("refused")).await;
     let again = scene.claim_one().await;
@@ -137,7 +135,7 @@ async fn a_chain_goes_on_and_jobs_are_made_with_the_work() {
         let _ = inside.enqueue_in(connection, &queue, &[extra]).map_err(|error| retry(&error.to_string()))?;
         Ok(Next::<Checkout>::job(Ship))
     });
-    assert_eq!(commit(work, &claimed).await.unwrap(), Committed::Yes);
+    assert_eq!(commit(work, &claimed).await.unwrap(), Outcome::Settled(Verdict::Accepted));
     let woken: HashSet<_> = waiting.await.unwrap().into_iter().map(|claimed| claimed.lease.job).collect();
     assert_eq!(woken, HashSet::from([id.at_step(1), made]));
     assert_eq!(orders(&dir), 1);
@@ -163,7 +161,7 @@ async fn work_that_cannot_end_its_job_is_undone() {
         assert_eq!(inside.complete_in(connection, complete).unwrap().0, Completed::Yes);
         Ok(())
     });
-    assert_eq!(commit(work, &claimed).await.unwrap(), Committed::LeaseLost);
+    assert_eq!(commit(work, &claimed).await.unwrap(), Outcome::Settled(Verdict::LeaseLost));
     assert_eq!((orders(&dir), scene.state(&id).await), (0, Some(JobState::Running)));
 }
 
@@ -243,7 +241,10 @@ async fn atomic_completions_per_second() {
             tokio::spawn(async move {
                 for (index, claimed) in jobs.iter().enumerate() {
                     let number = (share * JOBS + index) as i64;
-                    assert_eq!(commit(order(&store, number), claimed).await.unwrap(), Committed::Yes);
+                    assert_eq!(
+                        commit(order(&store, number), claimed).await.unwrap(),
+                        Outcome::Settled(Verdict::Accepted)
+                    );
                 }
             })
         }))

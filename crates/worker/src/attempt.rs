@@ -12,7 +12,6 @@ use tidemill_core::workflow::Timeout;
 use tidemill_core::{Clock, Outcome, Timestamp};
 
 use crate::handler::AttemptFuture;
-use crate::handler::AttemptResult;
 use crate::leases::{ClaimedJob, StopReason};
 
 /// The time limits of an attempt.
@@ -28,10 +27,10 @@ pub(crate) struct AttemptLimits<'a> {
 /// Creates an attempt and polls it once, in the caller's task. Returns the attempt if it is
 /// pending. No wake-up is lost before its next poll, because a future registers its latest waker at
 /// every poll.
-pub(crate) fn first_poll(make: impl FnOnce() -> AttemptFuture) -> Result<AttemptResult, AttemptFuture> {
+pub(crate) fn first_poll(make: impl FnOnce() -> AttemptFuture) -> Result<Outcome, AttemptFuture> {
     let mut attempt = match catch_unwind(AssertUnwindSafe(make)) {
         Ok(attempt) => attempt,
-        Err(panic) => return Ok(panic_outcome(&*panic).into()),
+        Err(panic) => return Ok(panic_outcome(&*panic)),
     };
     let mut context = Context::from_waker(Waker::noop());
     // Jobs that share a task must not share its budget: the last ones would be pending without
@@ -39,9 +38,9 @@ pub(crate) fn first_poll(make: impl FnOnce() -> AttemptFuture) -> Result<Attempt
     let mut first = tokio::task::unconstrained(CatchPanic(&mut attempt));
     match Pin::new(&mut first).poll(&mut context) {
         Poll::Pending => Err(attempt),
-        Poll::Ready(result) => {
+        Poll::Ready(outcome) => {
             drop_attempt(attempt);
-            Ok(result)
+            Ok(outcome)
         }
     }
 }
@@ -51,19 +50,19 @@ pub(crate) async fn run_to_end(
     mut attempt: AttemptFuture,
     job: &ClaimedJob,
     limits: AttemptLimits<'_>,
-) -> AttemptResult {
+) -> Outcome {
     let timeout = async {
         match limits.timeout {
             Some(timeout) => limits.clock.sleep(timeout).await,
             None => pending().await,
         }
     };
-    let result = tokio::select! {
+    let outcome = tokio::select! {
         biased;
-        result = CatchPanic(&mut attempt) => match job.stop.reason() {
+        outcome = CatchPanic(&mut attempt) => match job.stop.reason() {
             // The handler noticed the request and ended by itself.
-            Some(reason) => stop_result(reason, Some(result)),
-            None => result,
+            Some(reason) => stop_outcome(reason, Some(outcome)),
+            None => outcome,
         },
         reason = job.stop.wait() => match job.stop.is_settling() {
             // The settlement is being committed; the attempt ends by itself.
@@ -72,15 +71,15 @@ pub(crate) async fn run_to_end(
         },
         () = timeout => match job.stop.is_settling() {
             true => CatchPanic(&mut attempt).await,
-            false => timed_out(limits.timeout).into(),
+            false => timed_out(limits.timeout),
         },
         heartbeat_timeout = heartbeat_timeout(job, limits.clock) => match job.stop.is_settling() {
             true => CatchPanic(&mut attempt).await,
-            false => heartbeat_timed_out(heartbeat_timeout).into(),
+            false => heartbeat_timed_out(heartbeat_timeout),
         },
     };
     drop_attempt(attempt);
-    result
+    outcome
 }
 
 /// Completes when the attempt has sent no heartbeat for as long as its job allows.
@@ -104,26 +103,22 @@ async fn stop_with_grace(
     job: &ClaimedJob,
     reason: StopReason,
     grace: Duration,
-) -> AttemptResult {
-    let mut result = None;
+) -> Outcome {
+    let mut outcome = None;
     if job.stop.is_watched() {
-        result = tokio::time::timeout(grace, CatchPanic(attempt)).await.ok();
+        outcome = tokio::time::timeout(grace, CatchPanic(attempt)).await.ok();
     }
-    stop_result(job.stop.reason().unwrap_or(reason), result)
+    stop_outcome(job.stop.reason().unwrap_or(reason), outcome)
 }
 
-/// The result of an attempt that was asked to stop. A success counts nevertheless.
-pub(crate) fn stop_result(reason: StopReason, result: Option<AttemptResult>) -> AttemptResult {
-    use AttemptResult::Outcome as Unsettled;
-    match (reason, result) {
-        (_, Some(done @ AttemptResult::Settled(..))) => done,
-        (_, Some(Unsettled(done))) if done.is_success() => done.into(),
-        (StopReason::Cancelled, _) => Outcome::Cancelled.into(),
+/// The outcome of an attempt that was asked to stop. A success counts nevertheless.
+pub(crate) fn stop_outcome(reason: StopReason, outcome: Option<Outcome>) -> Outcome {
+    match (reason, outcome) {
+        (_, Some(done)) if done.is_success() => done,
+        (StopReason::Cancelled, _) => Outcome::Cancelled,
         // An error at this point is most likely caused by the stop itself.
-        (_, None | Some(Unsettled(Outcome::Retry { .. } | Outcome::TimedOut { .. }))) => {
-            Outcome::HandedBack.into()
-        }
-        (_, Some(result)) => result,
+        (_, None | Some(Outcome::Retry { .. } | Outcome::TimedOut { .. })) => Outcome::HandedBack,
+        (_, Some(outcome)) => outcome,
     }
 }
 
@@ -131,12 +126,12 @@ pub(crate) fn stop_result(reason: StopReason, result: Option<AttemptResult>) -> 
 struct CatchPanic<'a>(&'a mut AttemptFuture);
 
 impl Future for CatchPanic<'_> {
-    type Output = AttemptResult;
+    type Output = Outcome;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptResult> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
             Ok(poll) => poll,
-            Err(panic) => Poll::Ready(panic_outcome(&*panic).into()),
+            Err(panic) => Poll::Ready(panic_outcome(&*panic)),
         }
     }
 }

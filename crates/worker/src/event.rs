@@ -56,7 +56,7 @@ impl EventKind {
 
     pub(crate) fn new(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Done(_) | Outcome::Commit(_) | Outcome::NotifyRun(_) => Self::Done,
+            Outcome::Done(_) | Outcome::Commit(_) | Outcome::NotifyRun(_) | Outcome::Settled(_) => Self::Done,
             Outcome::Continue(_) => Self::Continued,
             Outcome::Retry { .. } | Outcome::TimedOut { .. } => Self::Retried,
             Outcome::Snooze(_) | Outcome::Postpone { .. } => Self::Snoozed,

@@ -12,12 +12,11 @@ use tidemill_core::settle::{Change, DecideContext, Settlement, decide};
 use tidemill_core::{Backoff, Envelope, Kind, Outcome};
 use tokio_util::task::TaskTracker;
 
-use crate::attempt::{AttemptLimits, first_poll, run_to_end, stop_result};
-use crate::completer::queue::{EndedJob, Epoch, PendingSettlement, SettlementState};
+use crate::attempt::{AttemptLimits, first_poll, run_to_end, stop_outcome};
+use crate::completer::queue::{EndedJob, Epoch, PendingSettlement};
 use crate::event::EventKind;
 use crate::failure_log::FailedAttempt;
 use crate::handler::AttemptFuture;
-use crate::handler::AttemptResult;
 use crate::handler::context::JobContext;
 use crate::handler::registry::{HandlerIndex, RegisteredHandler, Registry};
 use crate::leases::ClaimedJob;
@@ -145,13 +144,13 @@ impl Executor {
         let Some(handler) = self.registry.get(handler_index) else {
             self.unknown_kinds.log(job.envelope.kind());
             let outcome = postpone_unknown_kind(&job.envelope);
-            return FirstPoll::Done(self.decide_end(job, None, outcome.into(), Duration::ZERO));
+            return FirstPoll::Done(self.decide_end(job, None, outcome, Duration::ZERO));
         };
         if let Some(reason) = job.stop.reason() {
             return FirstPoll::Done(self.decide_end(
                 job,
                 Some(handler),
-                stop_result(reason, None),
+                stop_outcome(reason, None),
                 Duration::ZERO,
             ));
         }
@@ -182,7 +181,7 @@ impl Executor {
 
     /// Hands back a job that did not run.
     pub(crate) fn hand_back(&self, job: Arc<ClaimedJob>) -> PendingSettlement {
-        self.decide_end(job, None, Outcome::HandedBack.into(), Duration::ZERO)
+        self.decide_end(job, None, Outcome::HandedBack, Duration::ZERO)
     }
 
     /// Decides the settlement of a job.
@@ -190,36 +189,38 @@ impl Executor {
         &self,
         job: Arc<ClaimedJob>,
         handler: Option<&RegisteredHandler>,
-        result: AttemptResult,
+        outcome: Outcome,
         elapsed: Duration,
     ) -> PendingSettlement {
         let queue_index = job.queue_index;
         if handler.is_some() {
             self.shared.queue_slots[queue_index].run_time.record(elapsed);
         }
-        let outcome = match result {
-            AttemptResult::Outcome(outcome) => outcome,
-            AttemptResult::Settled(event_kind, verdict) => {
-                let ended_job =
-                    EndedJob { job: Some(job), queue_index, event_kind, elapsed, epoch: Epoch::default() };
-                return PendingSettlement { settlement: SettlementState::Settled(verdict), ended_job };
+        let mut event_kind = EventKind::new(&outcome);
+        let settlement = match outcome {
+            Outcome::Settled(verdict) => Err(verdict),
+            outcome => {
+                let settlement = self.decide(&job, handler, outcome);
+                event_kind = event_kind.after_decision(&settlement.change);
+                Ok(settlement)
             }
         };
+        let ended_job =
+            EndedJob { job: Some(job), queue_index, event_kind, elapsed, epoch: Epoch::default() };
+        PendingSettlement { settlement, ended_job }
+    }
+
+    /// Decides what happens to a job, and logs a failure.
+    fn decide(&self, job: &ClaimedJob, handler: Option<&RegisteredHandler>, outcome: Outcome) -> Settlement {
         let error = error_of(&outcome);
-        let event_kind = EventKind::new(&outcome);
         let decide_context = DecideContext {
             now: self.shared.store.clock().now(),
             backoff: handler.map_or(Backoff::DEFAULT, |handler| handler.backoff),
             random: fastrand::f64(),
         };
         let change = decide(&job.envelope, outcome, decide_context);
-        let event_kind = event_kind.after_decision(&change);
-        self.log_failure(&job, error.as_deref(), &change);
-        let settlement = Settlement { lease: job.lease.clone(), change };
-        PendingSettlement {
-            settlement: SettlementState::Pending(settlement),
-            ended_job: EndedJob { job: Some(job), queue_index, event_kind, elapsed, epoch: Epoch::default() },
-        }
+        self.log_failure(job, error.as_deref(), &change);
+        Settlement { lease: job.lease.clone(), change }
     }
 
     /// Logs the error of a failed attempt and what follows.

@@ -63,7 +63,10 @@ fn change_for(
             let edits = [Edit::Text("last_error", &error), Edit::Number("postponed", times)];
             Change::Requeue { envelope: envelope.edit(&edits)?, delay: after }
         }
-        Outcome::HandedBack => Change::Requeue { envelope: envelope.bytes().clone(), delay: Duration::ZERO },
+        // A settled job has no change left. If its lease is held nevertheless, the job is not lost.
+        Outcome::HandedBack | Outcome::Settled(_) => {
+            Change::Requeue { envelope: envelope.bytes().clone(), delay: Duration::ZERO }
+        }
         Outcome::Retry { error, after } => {
             let delay = after.unwrap_or_else(|| retry_delay(envelope, context));
             retry_or_bury(envelope, now, FailedAttempt { error, delay, crashed: false, timeout: None })?

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::chain::Continuation;
 use crate::dead_letter::DeathCause;
+use crate::store::Verdict;
 use crate::store::runs::CommitParams;
 use crate::workflow::{RunEvent, Timeout};
 
@@ -49,6 +50,9 @@ pub enum Outcome {
     Commit(Box<CommitParams>),
     /// Success: deliver this event, if any, to the run that waits for the job.
     NotifyRun(Option<Box<RunEvent>>),
+    /// The transaction of the handler has ended the job, or has found its lease lost. Only
+    /// [`Uncommitted::commit`](crate::transaction::Uncommitted::commit) returns it.
+    Settled(Verdict),
     /// The job did not run, or the worker is shutting down: return it to the queue unchanged.
     HandedBack,
 }
@@ -56,6 +60,9 @@ pub enum Outcome {
 impl Outcome {
     /// Whether the attempt succeeded.
     pub fn is_success(&self) -> bool {
-        matches!(self, Self::Done(_) | Self::Continue(_) | Self::Commit(_) | Self::NotifyRun(_))
+        matches!(
+            self,
+            Self::Done(_) | Self::Continue(_) | Self::Commit(_) | Self::NotifyRun(_) | Self::Settled(_)
+        )
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join;
 use tidemill_core::chain::{Completion, IntoCompletion};
-use tidemill_core::transaction::{Committed, TransactionClaim, Uncommitted};
+use tidemill_core::store::Verdict;
+use tidemill_core::transaction::{TransactionClaim, Uncommitted};
 use tidemill_core::{Clock, Error, Outcome};
 use tokio_postgres::types::{ToSql, Type};
 
@@ -17,7 +18,7 @@ use crate::jobs::{number, wake_texts};
 /// at random.
 const CONFLICT_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// UncommittedWork that is not committed yet, and how the job ends with it.
+/// Work that is not committed yet, and how the job ends with it.
 pub(super) struct UncommittedWork {
     tx: Tx,
     end: Box<dyn FnOnce(bool) -> Result<Completion, Error> + Send>,
@@ -31,7 +32,7 @@ impl UncommittedWork {
 
 #[async_trait]
 impl Uncommitted for UncommittedWork {
-    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Committed, Error> {
+    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Outcome, Error> {
         let Self { mut tx, end } = *self;
         let end = end(claim.envelope.keep_result().is_some())?;
         let settlement = claim.settlement(end, tx.inner.pool.clock.now())?;
@@ -53,7 +54,7 @@ impl Uncommitted for UncommittedWork {
             (Err(error), _) | (Ok(_), Err(error)) => failed(error),
             (Ok(rows), Ok(())) => {
                 tx.announce(rows.first().map(wake_texts).unwrap_or_default()).await;
-                Ok(Committed::Yes)
+                Ok(Outcome::Settled(Verdict::Accepted))
             }
         }
     }
@@ -61,14 +62,14 @@ impl Uncommitted for UncommittedWork {
 
 /// The result of a transaction that failed. If the server reports the failure, it is final;
 /// otherwise the result is unknown.
-fn failed(error: tokio_postgres::Error) -> Result<Committed, Error> {
+fn failed(error: tokio_postgres::Error) -> Result<Outcome, Error> {
     let code = error.code().map(|code| code.code().to_owned()).unwrap_or_default();
     if code == LEASE_LOST {
-        return Ok(Committed::LeaseLost);
+        return Ok(Outcome::Settled(Verdict::LeaseLost));
     }
     if has_failed_before(&error) {
         let error = "a statement in the job's transaction had failed".to_owned();
-        return Ok(Committed::Failed(Outcome::Retry { error, after: None }));
+        return Ok(Outcome::Retry { error, after: None });
     }
     if breaks_connection(&error) {
         return Err(classify("committing a job with its work", error));
@@ -77,5 +78,5 @@ fn failed(error: tokio_postgres::Error) -> Result<Committed, Error> {
     let conflict = code.starts_with("40") || code == "55P03";
     let after = conflict.then(|| CONFLICT_RETRY_DELAY + CONFLICT_RETRY_DELAY.mul_f64(fastrand::f64()));
     let error = classify("committing a job with its work", error).full_message();
-    Ok(Committed::Failed(Outcome::Retry { error, after }))
+    Ok(Outcome::Retry { error, after })
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use tidemill_core::chain::IntoCompletion;
 use tidemill_core::store::Verdict;
-use tidemill_core::transaction::{Committed, TransactionClaim, Uncommitted};
+use tidemill_core::transaction::{TransactionClaim, Uncommitted};
 use tidemill_core::{Error, Outcome};
 
 use crate::connection::{Cost, Tx, in_savepoint};
@@ -35,7 +35,7 @@ where
     O: IntoCompletion,
     F: FnOnce(&Connection) -> Result<O, Outcome> + Send + 'static,
 {
-    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Committed, Error> {
+    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Outcome, Error> {
         let Self { store, work, .. } = *self;
         let (wakes, claim) = (store.post_commit_wakes().clone(), claim.clone());
         let commit = move |tx: &mut Tx<'_>| commit(tx, &wakes, &claim, work);
@@ -49,9 +49,9 @@ fn commit<O: IntoCompletion>(
     post_commit_wakes: &PostCommitWakes,
     claim: &TransactionClaim,
     work: impl FnOnce(&Connection) -> Result<O, Outcome>,
-) -> Result<Committed, RequestError> {
+) -> Result<Outcome, RequestError> {
     if !is_current(tx, &claim.lease)? {
-        return Ok(Committed::LeaseLost);
+        return Ok(Outcome::Settled(Verdict::LeaseLost));
     }
     let connection = tx.connection;
     let done = in_savepoint(connection, || {
@@ -63,9 +63,9 @@ fn commit<O: IntoCompletion>(
         }
     })?;
     match done {
-        Ok(()) => Ok(Committed::Yes),
-        Err(AbortReason::LeaseLost) => Ok(Committed::LeaseLost),
-        Err(AbortReason::Work(outcome)) => Ok(Committed::Failed(outcome)),
+        Ok(()) => Ok(Outcome::Settled(Verdict::Accepted)),
+        Err(AbortReason::LeaseLost) => Ok(Outcome::Settled(Verdict::LeaseLost)),
+        Err(AbortReason::Work(outcome)) => Ok(outcome),
         Err(AbortReason::Request(failure)) => Err(failure),
     }
 }

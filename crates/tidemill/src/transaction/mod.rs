@@ -7,7 +7,7 @@ pub(crate) mod sqlite;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod typed_store;
 
-pub use tidemill_core::transaction::{Committed, Done, TransactionClaim, Uncommitted};
+pub use tidemill_core::transaction::{Done, TransactionClaim, Uncommitted};
 use tidemill_core::{Job, JobId};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) use typed_store::{TypedStore, downcast_store};

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, error};
 
 use crate::completer::queue::SettlementBatch;
-use crate::completer::queue::{EndedJob, PendingSettlement, SettlementState};
+use crate::completer::queue::{EndedJob, PendingSettlement};
 use crate::completer::retry::RetryQueue;
 use crate::deadline::{CALL_TIMEOUT, with_timeout};
 use crate::event::Event;
@@ -118,16 +118,12 @@ impl Completer {
         let (mut known, mut batch) = (Vec::new(), SettlementBatch::default());
         for PendingSettlement { settlement, ended_job } in ended {
             match settlement {
-                SettlementState::Settled(verdict) => {
-                    known.push((ended_job, KnownVerdict::new(verdict, false)))
-                }
-                SettlementState::Pending(_) if is_lost(&ended_job) => {
-                    known.push((ended_job, KnownVerdict::new(Verdict::LeaseLost, false)));
-                }
-                SettlementState::Pending(settlement) => batch.push(settlement, ended_job),
+                Err(verdict) => known.push((ended_job, verdict)),
+                Ok(_) if is_lost(&ended_job) => known.push((ended_job, Verdict::LeaseLost)),
+                Ok(settlement) => batch.push(settlement, ended_job),
             }
         }
-        self.finish_jobs(known);
+        self.finish_jobs(known, false);
         batch
     }
 
@@ -145,10 +141,9 @@ impl Completer {
             }
         };
         let unanswered = batch.unanswered;
-        let with_verdict = |(ended_job, verdict)| (ended_job, KnownVerdict::new(verdict, unanswered));
         let mut unknown = batch.take_unknown(&verdicts);
         let known = verdicts.into_iter().filter(|verdict| *verdict != Verdict::Unknown);
-        self.finish_jobs(batch.into_ended_jobs().into_iter().zip(known).map(with_verdict).collect());
+        self.finish_jobs(batch.into_ended_jobs().into_iter().zip(known).collect(), unanswered);
         if unknown.is_empty() {
             return Ok(());
         }
@@ -190,12 +185,13 @@ impl Completer {
         Err(Error::Unavailable { message, source: None })
     }
 
-    /// Updates counters, publishes events and releases the leases.
-    fn finish_jobs(&self, ended: Vec<(EndedJob, KnownVerdict)>) {
+    /// Updates counters, publishes events and releases the leases. `unanswered` says whether an
+    /// earlier call got no answer.
+    fn finish_jobs(&self, ended: Vec<(EndedJob, Verdict)>, unanswered: bool) {
         let epochs: Vec<_> = ended.iter().map(|(ended_job, _)| ended_job.epoch).collect();
-        let count = |(ended_job, verdicts): (EndedJob, KnownVerdict)| {
+        let count = |(ended_job, store_verdict): (EndedJob, Verdict)| {
             let counters = &self.shared.queue_slots[ended_job.queue_index].counters;
-            let verdict = verdicts.assumed(&ended_job);
+            let verdict = if unanswered { assumed_verdict(&ended_job, store_verdict) } else { store_verdict };
             match verdict {
                 Verdict::Accepted => counters.ended(ended_job.event_kind),
                 Verdict::LeaseLost | Verdict::Unknown => counters.lost(),
@@ -203,7 +199,7 @@ impl Completer {
             self.emit_event(&ended_job, verdict);
             if let Some(job) = &ended_job.job {
                 // The callback receives the store's verdict, not the assumed one.
-                job.settled(verdicts.verdict);
+                job.settled(store_verdict);
             }
             ended_job.job
         };
@@ -232,27 +228,11 @@ impl Completer {
     }
 }
 
-/// The verdict on a settlement.
-#[derive(Debug, Clone, Copy)]
-struct KnownVerdict {
-    /// The store's verdict.
-    verdict: Verdict,
-    /// Whether an earlier call got no answer.
-    after_unanswered: bool,
-}
-
-impl KnownVerdict {
-    fn new(verdict: Verdict, after_unanswered: bool) -> Self {
-        Self { verdict, after_unanswered }
-    }
-
-    /// The verdict, with the effect of an earlier call: if the lease is gone although it cannot
-    /// have expired, that call has settled the job.
-    fn assumed(self, ended_job: &EndedJob) -> Verdict {
-        let is_held = |job: &Arc<ClaimedJob>| job.is_known_held() && !job.stop.is_lost();
-        let is_own = self.after_unanswered && ended_job.job.as_ref().is_some_and(is_held);
-        if is_own { Verdict::Accepted } else { self.verdict }
-    }
+/// The verdict after an unanswered call. If the lease is gone although it cannot have expired, that
+/// call has settled the job.
+fn assumed_verdict(ended_job: &EndedJob, verdict: Verdict) -> Verdict {
+    let is_held = |job: &Arc<ClaimedJob>| job.is_known_held() && !job.stop.is_lost();
+    if ended_job.job.as_ref().is_some_and(is_held) { Verdict::Accepted } else { verdict }
 }
 
 /// Returns the call if it takes too long.

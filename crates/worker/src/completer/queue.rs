@@ -23,17 +23,9 @@ const MAX_PENDING_JOBS: usize = 8192;
 /// A job that has ended.
 #[derive(Debug)]
 pub(crate) struct PendingSettlement {
-    pub(crate) settlement: SettlementState,
+    /// The settlement, or the verdict if the transaction of the handler has settled the job.
+    pub(crate) settlement: Result<Settlement, Verdict>,
     pub(crate) ended_job: EndedJob,
-}
-
-/// Whether the store knows the end of a job.
-#[derive(Debug)]
-pub(crate) enum SettlementState {
-    /// It does not yet.
-    Pending(Settlement),
-    /// It does, and returned this verdict.
-    Settled(Verdict),
 }
 
 /// What the completer needs of a job once it is settled.
@@ -257,10 +249,7 @@ mod tests {
         let lease = Lease { queue, job: JobId::generate(), shard: 0, token: Token(1) };
         let (event_kind, epoch) = (EventKind::Done, Epoch::default());
         let ended_job = EndedJob { job: None, queue_index: 0, event_kind, elapsed: Duration::ZERO, epoch };
-        PendingSettlement {
-            settlement: SettlementState::Pending(Settlement { lease, change: Change::Finish(None) }),
-            ended_job,
-        }
+        PendingSettlement { settlement: Ok(Settlement { lease, change: Change::Finish(None) }), ended_job }
     }
 
     fn epochs(ended: &[PendingSettlement]) -> Vec<Epoch> {

@@ -7,23 +7,21 @@ pub(crate) mod extract;
 pub(crate) mod fail;
 pub(crate) mod registry;
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::marker::PhantomData;
 use std::pin::Pin;
 
 use tidemill_core::chain::{Completion, IntoCompletion};
 use tidemill_core::dead_letter::{DeathCause, DeathReason};
-use tidemill_core::store::Verdict;
-use tidemill_core::transaction::{Committed, Done, Uncommitted};
+use tidemill_core::transaction::{Done, Uncommitted};
 use tidemill_core::{Envelope, Error, Guarantee, Job, Outcome};
 
 use self::context::JobContext;
 use self::extract::Extract;
 use self::fail::Fail;
-use crate::event::EventKind;
 
 /// A running attempt.
-pub(crate) type AttemptFuture = Pin<Box<dyn Future<Output = AttemptResult> + Send>>;
+pub(crate) type AttemptFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Runs jobs of one kind.
 pub(crate) trait Handler: Send + Sync {
@@ -44,12 +42,7 @@ pub(crate) trait Handler: Send + Sync {
 pub trait HandlerFn<J: Job, Args: Extract>: Clone + Send + Sync + 'static {
     /// Calls the function.
     #[doc(hidden)]
-    fn invoke(
-        self,
-        job: J,
-        args: Args,
-        keep_result: bool,
-    ) -> impl Future<Output = Result<HandlerResult, Fail>> + Send;
+    fn invoke(self, job: J, args: Args, context: &JobContext) -> impl Future<Output = Outcome> + Send;
 }
 
 macro_rules! handler_fn {
@@ -64,14 +57,12 @@ macro_rules! handler_fn {
             J: Job,
             $($arg: Extract,)*
         {
-            async fn invoke(
-                self,
-                job: J,
-                ($($arg,)*): ($($arg,)*),
-                keep_result: bool,
-            ) -> Result<HandlerResult, Fail> {
-                let running = self(job, $($arg),*);
-                running.await.map(|value| value.into_result(keep_result)).map_err(Into::into)
+            async fn invoke(self, job: J, ($($arg,)*): ($($arg,)*), context: &JobContext) -> Outcome {
+                let value = match self(job, $($arg),*).await {
+                    Ok(value) => value,
+                    Err(failure) => return Outcome::from(failure.into()),
+                };
+                value.into_outcome(context).await
             }
         }
     };
@@ -103,16 +94,11 @@ impl<J: Job, Args: Extract, F: HandlerFn<J, Args>> Handler for TypedHandler<J, A
         Box::pin(async move {
             let job = match serde_json::from_slice(context.envelope().payload()) {
                 Ok(job) => job,
-                Err(error) => return Outcome::Dead(invalid_payload(&error)).into(),
+                Err(error) => return Outcome::Dead(invalid_payload(&error)),
             };
-            let keep_result = context.envelope().keep_result().is_some();
-            let args = match args.await {
-                Ok(args) => args,
-                Err(fail) => return Outcome::from(fail).into(),
-            };
-            match function.invoke(job, args, keep_result).await {
-                Ok(result) => result.into_attempt_result(&context).await,
-                Err(fail) => Outcome::from(fail).into(),
+            match args.await {
+                Ok(args) => function.invoke(job, args, &context).await,
+                Err(fail) => Outcome::from(fail),
             }
         })
     }
@@ -133,24 +119,14 @@ where
     fn call(&self, context: JobContext) -> AttemptFuture {
         let function = self.0.clone();
         Box::pin(async move {
-            let outcome = function(context.envelope().clone(), context.clone()).await;
-            check_continuation(outcome, &context).into()
+            match function(context.envelope().clone(), context.clone()).await {
+                Outcome::Settled(_) => {
+                    let error = "only a transaction of the store settles a job itself".to_owned();
+                    Outcome::Retry { error, after: None }
+                }
+                outcome => check_continuation(outcome, &context),
+            }
         })
-    }
-}
-
-/// The result of an attempt.
-#[derive(Debug)]
-pub(crate) enum AttemptResult {
-    /// The outcome is not settled yet.
-    Outcome(Outcome),
-    /// The handler's transaction has settled the job, or found the lease lost.
-    Settled(EventKind, Verdict),
-}
-
-impl From<Outcome> for AttemptResult {
-    fn from(outcome: Outcome) -> Self {
-        Self::Outcome(outcome)
     }
 }
 
@@ -162,56 +138,41 @@ impl From<Outcome> for AttemptResult {
 )]
 pub trait IntoOutcome<O: IntoCompletion>: Send {
     #[doc(hidden)]
-    fn into_result(self, keep_result: bool) -> HandlerResult;
-}
-
-/// The return value of a handler that did not fail.
-#[doc(hidden)]
-pub enum HandlerResult {
-    /// The job's output, or the next job of its chain.
-    Completed(Result<Completion, Error>),
-    /// An open transaction, to be committed together with the job's end.
-    Transaction(Box<dyn Uncommitted>),
+    fn into_outcome(self, context: &JobContext) -> impl Future<Output = Outcome> + Send;
 }
 
 impl<O: IntoCompletion> IntoOutcome<O> for O {
-    fn into_result(self, keep_result: bool) -> HandlerResult {
-        HandlerResult::Completed(self.into_completion(keep_result))
+    fn into_outcome(self, context: &JobContext) -> impl Future<Output = Outcome> + Send {
+        let completion = self.into_completion(context.envelope().keep_result().is_some());
+        ready(completed(completion, context))
     }
 }
 
 impl<O: IntoCompletion> IntoOutcome<O> for Done<O> {
-    fn into_result(self, _keep_result: bool) -> HandlerResult {
-        HandlerResult::Transaction(self.into_work())
+    fn into_outcome(self, context: &JobContext) -> impl Future<Output = Outcome> + Send {
+        commit(self.into_work(), context)
     }
 }
 
-impl HandlerResult {
-    /// Commits the transaction, if there is one. Other values are settled by the completer.
-    pub(crate) async fn into_attempt_result(self, context: &JobContext) -> AttemptResult {
-        match self {
-            Self::Completed(Ok(Completion::Output(output))) => Outcome::Done(output).into(),
-            Self::Completed(Ok(Completion::Continue(next))) => {
-                check_continuation(Outcome::Continue(next), context).into()
-            }
-            Self::Completed(Err(error)) => invalid_output(&error).into(),
-            Self::Transaction(work) => commit(work, context).await,
-        }
+fn completed(completion: Result<Completion, Error>, context: &JobContext) -> Outcome {
+    match completion {
+        Ok(Completion::Output(output)) => Outcome::Done(output),
+        Ok(Completion::Continue(next)) => check_continuation(Outcome::Continue(next), context),
+        Err(error) => invalid_output(&error),
     }
 }
 
-async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> AttemptResult {
+/// Ends the job in the handler's transaction.
+async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> Outcome {
     if !context.try_begin_settlement() {
         // The job was cancelled, or its lease is lost. Dropping the transaction rolls it back.
-        return Outcome::HandedBack.into();
+        return Outcome::HandedBack;
     }
     match work.commit(&context.transaction_claim()).await {
-        Ok(Committed::Yes) => AttemptResult::Settled(EventKind::Done, Verdict::Accepted),
-        Ok(Committed::LeaseLost) => AttemptResult::Settled(EventKind::Done, Verdict::LeaseLost),
-        Ok(Committed::Failed(outcome)) => outcome.into(),
-        Err(error) if error.is_invalid() => invalid_output(&error).into(),
+        Ok(outcome) => outcome,
+        Err(error) if error.is_invalid() => invalid_output(&error),
         // The commit may have taken effect. Then the retry finds the lease gone and has no effect.
-        Err(error) => Outcome::Retry { error: error.full_message(), after: None }.into(),
+        Err(error) => Outcome::Retry { error: error.full_message(), after: None },
     }
 }
 

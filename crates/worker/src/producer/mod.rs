@@ -21,7 +21,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::completer::queue::{EndedJob, Epoch, PendingSettlement, SettlementState};
+use crate::completer::queue::{EndedJob, Epoch, PendingSettlement};
 use crate::event::EventKind;
 use crate::executor::Executor;
 use crate::failure_backoff::FailureBackoff;
@@ -311,7 +311,7 @@ impl Producer {
     fn settlement_without_run(&self, settlement: Settlement) -> PendingSettlement {
         let (event_kind, elapsed, epoch) = (EventKind::Dead, Duration::ZERO, Epoch::default());
         let ended_job = EndedJob { job: None, queue_index: self.index, event_kind, elapsed, epoch };
-        PendingSettlement { settlement: SettlementState::Pending(settlement), ended_job }
+        PendingSettlement { settlement: Ok(settlement), ended_job }
     }
 
     async fn on_started(&mut self, verdicts: Result<Vec<Verdict>, Error>) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidemill_core::chain::JobLinks;
 use tidemill_core::job::JobState;
-use tidemill_core::store::{Due, EnqueueParams, Jobs, NewJob};
-use tidemill_core::{Clock, DeathReason, JobId};
+use tidemill_core::store::{Due, EnqueueParams, Jobs, NewJob, Verdict};
+use tidemill_core::{Clock, DeathReason, Envelope, JobId, Outcome};
 use tidemill_worker::{EventKind, Fail, JobContext};
 
 use crate::world::{Background, Ping, World, queue};
@@ -84,6 +84,16 @@ async fn a_job_that_always_fails_ends_in_the_dead_letters() {
     }
     assert_eq!(world.letter(&job).await.reason, DeathReason::MaxAttemptsExceeded);
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_handler_that_claims_to_have_settled_its_job_is_retried() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    let handler = |_: Envelope, _: JobContext| async { Outcome::Settled(Verdict::Accepted) };
+    let report = world.worker().handle_untyped("ping", handler).queue("default", 1).drain().await.unwrap();
+    assert_eq!((world.info(&job).await.state, report.total.retried), (JobState::Scheduled, 1));
+    assert!(String::from_utf8_lossy(&world.info(&job).await.data).contains("only a transaction"));
 }
 
 #[tokio::test]
