@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::{Ipv4Net, Ipv6Net};
+
 /// Who is reachable at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressScope {
@@ -14,35 +16,48 @@ pub(super) enum AddressScope {
 }
 
 /// Networks that are neither public nor private, from the IANA special-purpose registry.
-const SPECIAL_NETWORKS: [(Ipv4Addr, u32); 10] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8),
-    (Ipv4Addr::new(169, 254, 0, 0), 16),
-    (Ipv4Addr::new(192, 0, 0, 0), 24),
-    (Ipv4Addr::new(192, 0, 2, 0), 24),
-    (Ipv4Addr::new(192, 88, 99, 0), 24),
-    (Ipv4Addr::new(198, 18, 0, 0), 15),
-    (Ipv4Addr::new(198, 51, 100, 0), 24),
-    (Ipv4Addr::new(203, 0, 113, 0), 24),
-    (Ipv4Addr::new(224, 0, 0, 0), 4),
-    (Ipv4Addr::new(240, 0, 0, 0), 4),
+const SPECIAL_NETWORKS: [Ipv4Net; 10] = [
+    v4([0, 0, 0, 0], 8),
+    v4([169, 254, 0, 0], 16),
+    v4([192, 0, 0, 0], 24),
+    v4([192, 0, 2, 0], 24),
+    v4([192, 88, 99, 0], 24),
+    v4([198, 18, 0, 0], 15),
+    v4([198, 51, 100, 0], 24),
+    v4([203, 0, 113, 0], 24),
+    v4([224, 0, 0, 0], 4),
+    v4([240, 0, 0, 0], 4),
 ];
 
 /// Private networks, including carrier-grade NAT.
-const PRIVATE_NETWORKS: [(Ipv4Addr, u32); 5] = [
-    (Ipv4Addr::new(10, 0, 0, 0), 8),
-    (Ipv4Addr::new(100, 64, 0, 0), 10),
-    (Ipv4Addr::new(127, 0, 0, 0), 8),
-    (Ipv4Addr::new(172, 16, 0, 0), 12),
-    (Ipv4Addr::new(192, 168, 0, 0), 16),
+const PRIVATE_NETWORKS: [Ipv4Net; 5] = [
+    v4([10, 0, 0, 0], 8),
+    v4([100, 64, 0, 0], 10),
+    v4([127, 0, 0, 0], 8),
+    v4([172, 16, 0, 0], 12),
+    v4([192, 168, 0, 0], 16),
 ];
 
 /// Parts of the global IPv6 space that embed IPv4 addresses or lead nowhere.
-const NON_PUBLIC_GLOBAL_NETWORKS: [(Ipv6Addr, u32); 4] = [
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
-    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
-    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
+const NON_PUBLIC_GLOBAL_NETWORKS: [Ipv6Net; 4] = [
+    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
+    v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
+    v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16),
+    v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),
 ];
+
+/// The only public space of IPv6.
+const GLOBAL_UNICAST: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+
+const UNIQUE_LOCAL: Ipv6Net = v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7);
+
+const fn v4([a, b, c, d]: [u8; 4], bits: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), bits)
+}
+
+const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], bits: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), bits)
+}
 
 impl AddressScope {
     /// The scope of an address of this machine. A service that trusts this machine may also trust
@@ -60,9 +75,7 @@ impl AddressScope {
 }
 
 fn scope_v4(address: Ipv4Addr) -> AddressScope {
-    let is_in = |networks: &[(Ipv4Addr, u32)]| {
-        networks.iter().any(|(network, bits)| is_in_network(address.into(), (*network).into(), *bits))
-    };
+    let is_in = |networks: &[Ipv4Net]| networks.iter().any(|network| network.contains(&address));
     match () {
         () if is_in(&SPECIAL_NETWORKS) => AddressScope::Special,
         () if is_in(&PRIVATE_NETWORKS) => AddressScope::Private,
@@ -70,28 +83,12 @@ fn scope_v4(address: Ipv4Addr) -> AddressScope {
     }
 }
 
-/// Only the global unicast space of IPv6 is public.
 fn scope_v6(address: Ipv6Addr) -> AddressScope {
-    let is_in = |network: Ipv6Addr, bits| is_in_network(address.into(), network.into(), bits);
-    let is_global = is_in(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
-    let is_unique_local = is_in(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7);
+    let is_in = |networks: &[Ipv6Net]| networks.iter().any(|network| network.contains(&address));
     match () {
-        () if is_global
-            && !NON_PUBLIC_GLOBAL_NETWORKS.iter().any(|(network, bits)| is_in(*network, *bits)) =>
-        {
-            AddressScope::Public
-        }
-        () if is_unique_local || address.is_loopback() => AddressScope::Private,
+        () if is_in(&[GLOBAL_UNICAST]) && !is_in(&NON_PUBLIC_GLOBAL_NETWORKS) => AddressScope::Public,
+        () if is_in(&[UNIQUE_LOCAL]) || address.is_loopback() => AddressScope::Private,
         () => AddressScope::Special,
-    }
-}
-
-/// Whether an address is in a network. Addresses of different versions never match.
-pub(super) fn is_in_network(address: IpAddr, network: IpAddr, bits: u32) -> bool {
-    match (address, network) {
-        (IpAddr::V4(a), IpAddr::V4(n)) => (a.to_bits() ^ n.to_bits()).leading_zeros() >= bits.min(32),
-        (IpAddr::V6(a), IpAddr::V6(n)) => (a.to_bits() ^ n.to_bits()).leading_zeros() >= bits.min(128),
-        _ => false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::address::is_in_network;
+use ipnet::IpNet;
 
 /// A destination that is allowed in addition to public ones: `intranet.example`,
 /// `*.intranet.example`, `10.1.2.3`, `10.1.0.0/16` or `fd00::/8`. All but a network may have a
@@ -21,7 +21,7 @@ enum RuleTarget {
     Host(String),
     /// Every name with this suffix, dot included.
     Subdomains(String),
-    Network(IpAddr, u32),
+    Network(IpNet),
 }
 
 /// A text that is not an [`EgressRule`].
@@ -37,14 +37,14 @@ impl EgressRule {
             && match &self.target {
                 RuleTarget::Host(name) => *name == host,
                 RuleTarget::Subdomains(suffix) => host.ends_with(suffix.as_str()),
-                RuleTarget::Network(..) => false,
+                RuleTarget::Network(_) => false,
             }
     }
 
     /// Whether it allows this address.
     pub(super) fn allows_address(&self, address: IpAddr, port: u16) -> bool {
         self.matches_port(port)
-            && matches!(self.target, RuleTarget::Network(network, bits) if is_in_network(address.to_canonical(), network, bits))
+            && matches!(self.target, RuleTarget::Network(network) if network.contains(&address.to_canonical()))
     }
 
     fn matches_port(&self, port: u16) -> bool {
@@ -57,13 +57,9 @@ impl FromStr for EgressRule {
 
     fn from_str(text: &str) -> Result<Self, InvalidRule> {
         let invalid = || InvalidRule(text.chars().take(64).collect());
-        if let Some((address, bits)) = text.split_once('/') {
-            let (network, bits) =
-                (address.parse().map_err(|_| invalid())?, bits.parse().map_err(|_| invalid())?);
-            let most = if matches!(network, IpAddr::V4(_)) { 32 } else { 128 };
-            return (bits <= most)
-                .then_some(Self { target: RuleTarget::Network(network, bits), port: None })
-                .ok_or_else(invalid);
+        if text.contains('/') {
+            let network = text.parse().map_err(|_| invalid())?;
+            return Ok(Self { target: RuleTarget::Network(network), port: None });
         }
         if let Ok(address) = text.parse() {
             return Ok(Self { target: single_address(address), port: None });
@@ -77,8 +73,7 @@ impl FromStr for EgressRule {
 }
 
 fn single_address(address: IpAddr) -> RuleTarget {
-    let bits = if address.is_ipv4() { 32 } else { 128 };
-    RuleTarget::Network(address, bits)
+    RuleTarget::Network(address.into())
 }
 
 fn parse_target(host: &str) -> Option<RuleTarget> {
@@ -97,10 +92,10 @@ impl fmt::Display for EgressRule {
         match &self.target {
             RuleTarget::Host(name) => f.write_str(name)?,
             RuleTarget::Subdomains(suffix) => write!(f, "*{suffix}")?,
-            RuleTarget::Network(network @ IpAddr::V6(_), bits) if self.port.is_some() => {
-                write!(f, "[{network}]/{bits}")?
+            RuleTarget::Network(IpNet::V6(network)) if self.port.is_some() => {
+                write!(f, "[{}]/{}", network.addr(), network.prefix_len())?
             }
-            RuleTarget::Network(network, bits) => write!(f, "{network}/{bits}")?,
+            RuleTarget::Network(network) => write!(f, "{network}")?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
