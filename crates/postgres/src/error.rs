@@ -48,6 +48,13 @@ pub(crate) fn classify_sqlx(error: sqlx::Error) -> Error {
     classify_code(doing, &code, message, error)
 }
 
+/// Whether the types that a statement was sent with may not be those of the schema any more.
+pub(crate) fn may_be_stale_type(error: &tokio_postgres::Error) -> bool {
+    // No such function or type, another type, and the internal error of a type that was looked up
+    // in vain.
+    error.code().is_some_and(|code| matches!(code.code(), "42883" | "42704" | "42804" | "XX000"))
+}
+
 enum ErrorClass {
     Unavailable,
     Unanswered,

@@ -14,11 +14,12 @@ use crate::functions::FUNCTIONS;
 use crate::sql::{RIGHTS, SCHEMA_STATE, Sql, VERSION};
 
 /// The migrations, oldest first; the first is version 1.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0001_jobs.sql"),
     include_str!("../migrations/0002_chains.sql"),
     include_str!("../migrations/0003_runs.sql"),
     include_str!("../migrations/0004_fleet.sql"),
+    include_str!("../migrations/0005_row_types.sql"),
 ];
 
 /// The oldest server version that supports all statements.
@@ -139,7 +140,7 @@ impl Migration<'_, '_> {
 
     async fn check_rights(&mut self) -> Result<(), Error> {
         let call = self.pool.call(&RIGHTS)?;
-        let answer = self.held.connection()?.query(call, &[]).await;
+        let answer = self.held.connection()?.query(&call, &[]).await;
         let missing: Vec<String> =
             self.held.check("looking at rights", answer)?.iter().map(|row| row.get("lacks")).collect();
         if missing.is_empty() {

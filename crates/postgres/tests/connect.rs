@@ -33,7 +33,10 @@ async fn many_processes_can_start_on_an_empty_database_at_once() {
     for paused in join_all(stores.iter().map(|store| store.pause(&queue))).await {
         paused.unwrap();
     }
-    assert_eq!(query(&url, "SELECT version FROM tidemill.migrations").await, [["1"], ["2"], ["3"], ["4"]]);
+    assert_eq!(
+        query(&url, "SELECT version FROM tidemill.migrations").await,
+        [["1"], ["2"], ["3"], ["4"], ["5"]]
+    );
     assert_eq!(stores[0].list_queues().await.unwrap().len(), 1);
 }
 

@@ -41,6 +41,21 @@ async fn the_newest_version_has_a_fixture() {
     }
 }
 
+/// A restore gives row types other oids, and so does a replica that takes over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_keeps_working_on_a_schema_that_was_restored_under_it() {
+    let url = shared_postgres().database().unwrap();
+    let store = Arc::new(connect(&url).await);
+    upgrade::fill(store.clone()).await;
+    let oid = "SELECT 'tidemill.run_row'::regtype::oid";
+    let before = query(&url, oid).await;
+    let restore = dump(&url);
+    query(&url, "DROP SCHEMA tidemill CASCADE").await;
+    query(&url, &restore).await;
+    assert_ne!(query(&url, oid).await, before);
+    upgrade::check(store).await;
+}
+
 /// Columns, constraints, indexes and signatures of functions, in one order.
 async fn schema(url: &str) -> Vec<Vec<String>> {
     query(
@@ -49,6 +64,8 @@ async fn schema(url: &str) -> Vec<Vec<String>> {
              FROM information_schema.columns WHERE table_schema = 'tidemill' ORDER BY 1;
          SELECT format('%s %s', conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint
              WHERE connamespace = 'tidemill'::regnamespace ORDER BY 1;
+         SELECT format('%s.%s %s %s', udt_name, attribute_name, ordinal_position, attribute_udt_name)
+             FROM information_schema.attributes WHERE udt_schema = 'tidemill' ORDER BY 1;
          SELECT indexdef FROM pg_indexes WHERE schemaname = 'tidemill' ORDER BY 1;
          SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'tidemill'::regnamespace ORDER BY 1",
     )

@@ -1,6 +1,4 @@
 -- Heartbeats of workers. functions/beat_members.sql documents the locks.
 --
--- $1 ids   $2 kinds   $3 offers   $4 endpoints   $5 statuses   $6 sessions at once   $7 in all
--- $8 heartbeat timeouts in ms
--- $9 details   $10 grace time of a new worker in ms
-SELECT drains, actives, lifetimes, woken FROM tidemill.beat_members($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+-- $1 workers   $2 grace time of a new worker in ms
+SELECT drains, actives, lifetimes, woken FROM tidemill.beat_members($1, $2)

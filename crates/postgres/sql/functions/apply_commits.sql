@@ -1,15 +1,11 @@
 -- Applies commits of tasks, each of another run: the id and entry of the commit, the position that
 -- the run has consumed, its effects, and whether the run continues (0), continues as new (1) or
--- ends (2). `results` contains the first entry of the new journal, or the output. `memories`
--- contains how long a run that continues as new remembers its deliveries. A commit without an entry
--- is an end that was decided outside. Accepts commits whose run is open and has exactly the cursor
+-- ends (2). A commit without an entry is an end that was decided outside. Accepts commits whose run is open and has exactly the cursor
 -- of the commit, and returns which.
 --
 -- The caller has locked the rows of the runs in an earlier statement.
-CREATE OR REPLACE FUNCTION apply_commits(places integer[], ids text[], commits bigint[], cursors bigint[], uptos bigint[],
-    entries bytea[], thens smallint[], results bytea[], statuses smallint[], errors bytea[], memories bigint[],
-    e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],
-    e_data bytea[], e_errors bytea[], OUT accepted integer[], OUT woken text[])
+CREATE OR REPLACE FUNCTION apply_commits(commits commit_row[], effects effect_row[],
+    OUT accepted integer[], OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -17,43 +13,38 @@ DECLARE
     closed_runs text[];
     again record;
 BEGIN
-    SELECT coalesce(array_agg(task.place), '{}'), coalesce(array_agg(task.run), '{}') INTO accepted, runs_of
-    FROM unnest(places, ids, cursors) AS task (place, run, cursor)
+    SELECT coalesce(array_agg(task.number), '{}'), coalesce(array_agg(task.run), '{}') INTO accepted, runs_of
+    FROM unnest(commits) AS task
         JOIN runs ON runs.id = ANY (ARRAY[task.run]) AND runs.status + 0 = 0 AND runs.cursor = task.cursor;
     woken := '{}';
     IF cardinality(accepted) = 0 THEN
         RETURN;
     END IF;
     FOR again IN
-        SELECT task.* FROM unnest(places, ids, commits, uptos, thens, results, memories)
-            AS task (place, run, commit, upto, next, first, memory)
-        WHERE task.next = 1 AND task.place = ANY (accepted)
+        SELECT task.* FROM unnest(commits) AS task WHERE task.next = 1 AND task.number = ANY (accepted)
     LOOP
-        PERFORM begin_again(again.run, again.commit, again.upto, again.first);
+        PERFORM begin_again(again.run, again.id, again.upto, again.result);
         PERFORM forget_deliveries(again.run, now_ms() - again.memory);
     END LOOP;
     WITH done AS MATERIALIZED (
         SELECT task.*, runs.length + (task.entry IS NOT NULL)::integer AS length
-        FROM unnest(places, ids, commits, uptos, entries, thens, results, statuses, errors)
-            AS task (place, run, commit, upto, entry, next, output, status, error)
-            JOIN runs ON runs.id = ANY (ARRAY[task.run])
-        WHERE task.next <> 1 AND task.place = ANY (accepted)
+        FROM unnest(commits) AS task JOIN runs ON runs.id = ANY (ARRAY[task.run])
+        WHERE task.next <> 1 AND task.number = ANY (accepted)
     ),
     written AS (
         INSERT INTO journal (run, position, kind, entry)
         SELECT run, length, 0, stamped(entry) FROM done WHERE entry IS NOT NULL
     )
     UPDATE runs
-    SET cursor = done.upto, last_commit = done.commit, length = done.length, status = done.status,
+    SET cursor = done.upto, last_commit = done.id, length = done.length, status = done.status,
         closed = CASE done.next WHEN 2 THEN now_ms() END, until = CASE done.next WHEN 2 THEN now_ms() + keep END,
-        output = coalesce(done.output, ''), error = done.error
+        output = coalesce(done.result, ''), error = done.error
     FROM done WHERE runs.id = ANY (ARRAY[done.run]);
-    IF cardinality(e_commits) > 0 THEN
-        woken := apply_effects(accepted, runs_of, e_commits, e_kinds, e_names, e_seqs, e_ats, e_delays, e_data,
-            e_errors);
+    IF cardinality(effects) > 0 THEN
+        woken := apply_effects(accepted, runs_of, effects);
     END IF;
-    closed_runs := ARRAY(SELECT task.run FROM unnest(places, ids, thens) AS task (place, run, next)
-        WHERE task.next = 2 AND task.place = ANY (accepted));
+    closed_runs := ARRAY(SELECT task.run FROM unnest(commits) AS task
+        WHERE task.next = 2 AND task.number = ANY (accepted));
     IF cardinality(closed_runs) > 0 THEN
         DELETE FROM alarms WHERE run = ANY (closed_runs);
         woken := woken || ARRAY(SELECT 'finished ' || task_id(id) FROM unnest(closed_runs) AS id);

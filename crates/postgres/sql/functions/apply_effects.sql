@@ -12,11 +12,11 @@
 -- The caller has locked the rows of the runs, and before these what is needed to cancel jobs
 -- (lock_work). Jobs are inserted in the order of their ids; they belong to the runs, so no other
 -- transaction inserts them.
-CREATE OR REPLACE FUNCTION apply_effects(places integer[], ids text[], commits integer[], kinds smallint[],
-    names text[], seqs bigint[], ats bigint[], delays bigint[], data bytea[], errors bytea[]) RETURNS text[]
+CREATE OR REPLACE FUNCTION apply_effects(accepted integer[], ids text[], effects effect_row[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    kinds smallint[] := ARRAY(SELECT DISTINCT effect.kind FROM unnest(effects) AS effect);
     woken text[] := '{}';
     first_due bigint;
     target integer;
@@ -25,9 +25,8 @@ BEGIN
     IF 0 = ANY (kinds) THEN
         WITH new AS MATERIALIZED (
             SELECT DISTINCT ON (job.id COLLATE "C") job.*
-            FROM unnest(commits, kinds, names, seqs, ats, delays, data)
-                AS job (commit, kind, id, queue, at, delay, envelope)
-            WHERE job.kind = 0 AND job.commit = ANY (places) ORDER BY job.id COLLATE "C"
+            FROM unnest(effects) AS job (commit, kind, id, queue, at, delay, envelope)
+            WHERE job.kind = 0 AND job.commit = ANY (accepted) ORDER BY job.id COLLATE "C"
         ),
         made AS (
             INSERT INTO jobs AS there (id, queue, due, envelope)
@@ -46,8 +45,8 @@ BEGIN
     END IF;
     IF 1 = ANY (kinds) THEN
         FOR word IN
-            SELECT DISTINCT job.id COLLATE "C" FROM unnest(commits, kinds, names) AS job (commit, kind, id)
-            WHERE job.kind = 1 AND job.commit = ANY (places) ORDER BY 1
+            SELECT DISTINCT job.id COLLATE "C" FROM unnest(effects) AS job (commit, kind, id)
+            WHERE job.kind = 1 AND job.commit = ANY (accepted) ORDER BY 1
         LOOP
             woken := woken || stop_job(word);
         END LOOP;
@@ -56,9 +55,8 @@ BEGIN
         WITH new AS MATERIALIZED (
             SELECT DISTINCT ON (run.id COLLATE "C", alarm.seq) run.id AS run, alarm.letter, alarm.seq,
                 CASE WHEN alarm.at < 0 THEN now_ms() + alarm.delay ELSE alarm.at END AS due
-            FROM unnest(commits, kinds, names, seqs, ats, delays)
-                WITH ORDINALITY AS alarm (commit, kind, letter, seq, at, delay, place)
-                JOIN unnest(places, ids) AS run (place, id) ON run.place = alarm.commit
+            FROM unnest(effects) WITH ORDINALITY AS alarm (commit, kind, letter, seq, at, delay, data, error, place)
+                JOIN unnest(accepted, ids) AS run (place, id) ON run.place = alarm.commit
             WHERE alarm.kind = 2 ORDER BY run.id COLLATE "C", alarm.seq, alarm.place DESC
         ),
         made AS (
@@ -74,8 +72,8 @@ BEGIN
     END IF;
     IF 3 = ANY (kinds) THEN
         DELETE FROM alarms USING (
-            SELECT run.id, alarm.seq FROM unnest(commits, kinds, seqs) AS alarm (commit, kind, seq)
-                JOIN unnest(places, ids) AS run (place, id) ON run.place = alarm.commit
+            SELECT run.id, alarm.seq FROM unnest(effects) AS alarm
+                JOIN unnest(accepted, ids) AS run (place, id) ON run.place = alarm.commit
             WHERE alarm.kind = 3
         ) AS unwanted
         WHERE alarms.run = ANY (ARRAY[unwanted.id]) AND alarms.seq = ANY (ARRAY[unwanted.seq]);
@@ -83,8 +81,8 @@ BEGIN
     IF 4 = ANY (kinds) THEN
         INSERT INTO attributes (run, name, value, started)
         SELECT DISTINCT ON (run.id COLLATE "C", new.name COLLATE "C") run.id, new.name, new.value, runs.started
-        FROM unnest(commits, kinds, names, data) WITH ORDINALITY AS new (commit, kind, name, value, place)
-            JOIN unnest(places, ids) AS run (place, id) ON run.place = new.commit
+        FROM unnest(effects) WITH ORDINALITY AS new (commit, kind, name, seq, at, delay, value, error, place)
+            JOIN unnest(accepted, ids) AS run (place, id) ON run.place = new.commit
             JOIN runs ON runs.id = ANY (ARRAY[run.id])
         WHERE new.kind = 4 ORDER BY run.id COLLATE "C", new.name COLLATE "C", new.place DESC
         ON CONFLICT (run, name) DO UPDATE SET value = excluded.value;
@@ -92,9 +90,9 @@ BEGIN
     IF 5 = ANY (kinds) THEN
         WITH new AS MATERIALIZED (
             SELECT DISTINCT ON (record.id COLLATE "C") record.*, runs.queue
-            FROM unnest(commits, kinds, names, seqs, ats, delays, data, errors)
+            FROM unnest(effects)
                 WITH ORDINALITY AS record (commit, kind, id, state, finished, keep, output, error, place)
-                JOIN unnest(places, ids) AS run (place, id) ON run.place = record.commit
+                JOIN unnest(accepted, ids) AS run (place, id) ON run.place = record.commit
                 JOIN runs ON runs.id = ANY (ARRAY[run.id])
             WHERE record.kind = 5 ORDER BY record.id COLLATE "C", record.place DESC
         ),

@@ -3,14 +3,14 @@
 --
 -- The chains that are waited for are locked FOR KEY SHARE before await_chains reads them. The chain
 -- itself does not close, so jobs that begin to wait for it need not be kept out.
-CREATE OR REPLACE FUNCTION continue_jobs(tokens bigint[], ids text[], expired boolean, targets integer[],
-    delays bigint[], earliest bigint[], envelopes bytea[], waiters integer[], chains text[],
+CREATE OR REPLACE FUNCTION continue_jobs(tokens bigint[], ids text[], expired boolean, steps step_row[],
     OUT ended bigint[], OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     going integer[];
     cancelled text[];
+    chains text[] := ARRAY(SELECT unnest(step.after_chains) FROM unnest(steps) AS step);
 BEGIN
     -- After a timeout the caller ends claims one by one, so that only the locked one waits.
     PERFORM set_config('lock_timeout', '1s', true);
@@ -26,14 +26,14 @@ BEGIN
     IF going IS NOT NULL THEN
         PERFORM 1 FROM jobs WHERE id = ANY (chains) ORDER BY id FOR KEY SHARE;
         WITH next AS MATERIALIZED (
-            SELECT * FROM unnest(ids, targets, delays, earliest, envelopes)
-                WITH ORDINALITY AS next (id, queue, delay, at, envelope, place)
+            SELECT ids[place] AS id, step.* FROM unnest(steps)
+                WITH ORDINALITY AS step (queue, delay, earliest, envelope, after_chains, place)
             WHERE place = ANY (going)
         ),
         moved AS (
             UPDATE jobs
-            SET state = CASE WHEN next.place = ANY (waiters) THEN 1 ELSE 0 END, step = step + 1,
-                queue = next.queue, seq = nextval('job_seq'), due = greatest(now_ms() + next.delay, next.at),
+            SET state = CASE WHEN cardinality(next.after_chains) > 0 THEN 1 ELSE 0 END, step = step + 1,
+                queue = next.queue, seq = nextval('job_seq'), due = greatest(now_ms() + next.delay, next.earliest),
                 envelope = next.envelope
             FROM next WHERE jobs.id = ANY (ARRAY[next.id])
             RETURNING jobs.id, jobs.state, jobs.queue, jobs.due, jobs.seq
@@ -44,10 +44,11 @@ BEGIN
         SELECT wakes(array_agg(queue), array_agg(due)) INTO woken FROM moved WHERE state = 0;
         IF cardinality(chains) > 0 THEN
             woken := woken || coalesce((
-                SELECT await_chains(array_agg(ids[link.waiter]), array_agg(link.place::integer), array_agg(link.chain),
+                SELECT await_chains(array_agg(ids[step.place]), array_agg(link.position::integer), array_agg(link.chain),
                     false)
-                FROM unnest(waiters, chains) WITH ORDINALITY AS link (waiter, chain, place)
-                WHERE link.waiter = ANY (going) HAVING count(*) > 0), '{}');
+                FROM unnest(steps) WITH ORDINALITY AS step (queue, delay, earliest, envelope, after_chains, place),
+                    unnest(step.after_chains) WITH ORDINALITY AS link (chain, position)
+                WHERE step.place = ANY (going) HAVING count(*) > 0), '{}');
         END IF;
     END IF;
     IF cancelled IS NOT NULL THEN

@@ -1,9 +1,8 @@
 -- Enters workers, without anything that earlier ones of the same ids left. Returns the wake-ups.
 -- Locks their kinds.
-CREATE OR REPLACE FUNCTION join_members(ids text[], kinds text[], offers text[], endpoints text[], statuses smallint[],
-    concurrents bigint[], mosts bigint[], freshes bigint[], details bytea[], OUT woken text[])
+CREATE OR REPLACE FUNCTION join_members(workers member_row[], OUT woken text[])
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM part_members(ids);
-    woken := (beat_members(ids, kinds, offers, endpoints, statuses, concurrents, mosts, freshes, details, 0)).woken;
+    PERFORM part_members(ARRAY(SELECT worker.id FROM unnest(workers) AS worker));
+    woken := (beat_members(workers, 0)).woken;
 END $$;

@@ -1,11 +1,13 @@
 -- The ids of a page of runs, newest first, and where it ended: null if there are no more. Reads
--- `scan` runs at most, in the order of the index that excludes the most. Locks nothing.
+-- 1,000 runs or a page at most if it filters, in the order of the index that excludes the most.
+-- Locks nothing.
 CREATE OR REPLACE FUNCTION list_runs(type text, in_status smallint, since bigint, attribute text, wanted bytea,
-    before bigint, before_id text, most bigint, scan bigint, OUT ids text[], OUT last_started bigint, OUT last_id text)
+    before bigint, before_id text, most bigint, OUT ids text[], OUT last_started bigint, OUT last_id text)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     seen text[];
+    scan bigint := CASE WHEN coalesce(type, attribute, in_status::text) IS NULL THEN most ELSE greatest(most, 1000) END;
 BEGIN
     CASE
         WHEN attribute IS NOT NULL THEN

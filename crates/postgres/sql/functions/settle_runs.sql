@@ -6,31 +6,33 @@
 -- Locks leases (sorted, as in record_jobs), then every affected run, by id: a child that notifies
 -- its parent and a parent that cancels its child are serialized. Jobs come last.
 --
--- Commits: claim, phase, run, id, cursor and last consumed position, entry, what follows (see
--- apply_commits). Events: claim, the commit they belong to, phase, run, kind, entry, id, command.
--- Effects: see apply_effects.
-CREATE OR REPLACE FUNCTION settle_runs(tokens bigint[], ids text[], expired boolean, phases integer,
-    c_claims integer[], c_phases integer[], c_runs text[], c_ids bigint[], c_cursors bigint[], c_uptos bigint[], c_entries bytea[],
-    c_thens smallint[], c_results bytea[], c_statuses smallint[], c_errors bytea[], c_memories bigint[],
-    d_claims integer[], d_commits integer[], d_phases integer[], d_runs text[], d_kinds smallint[], d_entries bytea[],
-    d_ids bytea[], d_seqs bigint[],
-    e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],
-    e_data bytea[], e_errors bytea[], OUT ended bigint[], OUT woken text[])
+-- With a channel, the commit itself notifies the waiters for ended runs, which saves a round trip.
+-- Commits that notify are serialized, so the caller requests it only now and then:
+-- src/wake/commit_notify.rs.
+--
+-- migrations/0005_row_types.sql documents the rows.
+CREATE OR REPLACE FUNCTION settle_runs(tokens bigint[], ids text[], expired boolean, commits commit_row[],
+    events event_row[], effects effect_row[], channel text, OUT ended bigint[], OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     held integer[];
     gone text[];
+    affected text[] := ARRAY(SELECT task.run FROM unnest(commits) AS task)
+        || ARRAY(SELECT event.run FROM unnest(events) AS event);
+    last_phase integer := greatest((SELECT max(task.phase) FROM unnest(commits) AS task),
+        (SELECT max(event.phase) FROM unnest(events) AS event));
+    jobs_to_stop text[] := ARRAY(SELECT effect.name FROM unnest(effects) AS effect WHERE effect.kind = 1);
     accepted integer[] := '{}';
-    tasks record;
+    tasks commit_row[];
     written record;
     refused text[];
 BEGIN
     -- After a timeout the caller ends claims one by one, so that only the locked one waits.
     PERFORM set_config('lock_timeout', '1s', true);
     woken := '{}';
-    IF 1 = ANY (e_kinds) THEN
-        PERFORM lock_work(tokens, ARRAY(SELECT job.id FROM unnest(e_kinds, e_names) AS job (kind, id) WHERE kind = 1));
+    IF cardinality(jobs_to_stop) > 0 THEN
+        PERFORM lock_work(tokens, jobs_to_stop);
     END IF;
     WITH freed AS (
         DELETE FROM leases USING unnest(tokens, ids) WITH ORDINALITY AS held (seq, id, place)
@@ -42,52 +44,42 @@ BEGIN
     IF held IS NULL THEN
         RETURN;
     END IF;
-    PERFORM 1 FROM runs WHERE id = ANY (c_runs || d_runs) ORDER BY id FOR UPDATE;
+    PERFORM 1 FROM runs WHERE id = ANY (affected) ORDER BY id FOR UPDATE;
     DELETE FROM jobs WHERE id = ANY (gone);
-    FOR turn IN 0..phases LOOP
+    FOR turn IN 0..last_phase LOOP
         IF turn % 2 = 0 THEN
             PERFORM append_events(array_agg(event.run ORDER BY event.place), array_agg(event.kind ORDER BY event.place),
                 array_agg(event.entry ORDER BY event.place), array_agg(event.id ORDER BY event.place),
                 array_agg(event.seq ORDER BY event.place))
-            FROM unnest(d_claims, d_commits, d_phases, d_runs, d_kinds, d_entries, d_ids, d_seqs)
-                WITH ORDINALITY AS event (claim, commit, phase, run, kind, entry, id, seq, place)
+            FROM unnest(events) WITH ORDINALITY AS event (claim, commit, phase, run, kind, entry, id, seq, place)
             WHERE event.phase = turn AND event.claim = ANY (held)
                 AND (event.commit IS NULL OR event.commit = ANY (accepted))
             HAVING count(*) > 0;
         ELSE
-            SELECT array_agg(task.place::integer) AS places, array_agg(task.run) AS runs, array_agg(task.id) AS ids,
-                array_agg(task.cursor) AS cursors,
-                array_agg(task.upto) AS uptos, array_agg(task.entry) AS entries, array_agg(task.next) AS thens,
-                array_agg(task.result) AS results, array_agg(task.status) AS statuses, array_agg(task.error) AS errors,
-                array_agg(task.memory) AS memories
-            INTO tasks
-            FROM unnest(c_claims, c_phases, c_runs, c_ids, c_cursors, c_uptos, c_entries, c_thens, c_results, c_statuses, c_errors,
-                c_memories)
-                WITH ORDINALITY AS task (claim, phase, run, id, cursor, upto, entry, next, result, status, error, memory, place)
-            WHERE task.phase = turn AND task.claim = ANY (held);
-            IF tasks.places IS NOT NULL THEN
-                written := apply_commits(tasks.places, tasks.runs, tasks.ids, tasks.cursors, tasks.uptos, tasks.entries,
-                    tasks.thens, tasks.results, tasks.statuses, tasks.errors, tasks.memories, e_commits, e_kinds, e_names, e_seqs,
-                    e_ats, e_delays, e_data, e_errors);
+            tasks := ARRAY(SELECT task FROM unnest(commits) AS task WHERE task.phase = turn AND task.claim = ANY (held));
+            IF cardinality(tasks) > 0 THEN
+                written := apply_commits(tasks, effects);
                 accepted := accepted || written.accepted;
                 woken := woken || written.woken;
             END IF;
         END IF;
     END LOOP;
-    SELECT array_agg(task.run) INTO refused FROM unnest(c_runs) WITH ORDINALITY AS task (run, place)
-    WHERE NOT task.place = ANY (accepted);
+    SELECT array_agg(task.run) INTO refused FROM unnest(commits) AS task
+    WHERE NOT task.number = ANY (accepted);
     IF refused IS NOT NULL THEN
         -- Their tasks are deleted. Changing the rows makes older snapshots fail instead of missing
         -- that.
         UPDATE runs SET cursor = cursor WHERE id = ANY (refused) AND status + 0 = 0;
     END IF;
-    woken := woken || make_tasks(c_runs || d_runs);
+    woken := woken || make_tasks(affected);
     ended := ARRAY(
         SELECT tokens[claim] FROM unnest(held) AS claim
         WHERE NOT claim = ANY (ARRAY(
-            SELECT task.claim FROM unnest(c_claims) WITH ORDINALITY AS task (claim, place)
-            WHERE NOT task.place = ANY (accepted)))
+            SELECT task.claim FROM unnest(commits) AS task WHERE NOT task.number = ANY (accepted)))
     );
+    IF channel IS NOT NULL THEN
+        PERFORM pg_notify(channel, word) FROM unnest(woken) AS word WHERE starts_with(word, 'finished ');
+    END IF;
 END $$;
 
 -- Ends one claim of a job that a run waits for and delivers the event to the run, inside the

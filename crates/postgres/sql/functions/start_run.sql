@@ -5,52 +5,48 @@
 -- The run's row is inserted before its key is locked, in the order in which a prune locks them: a
 -- second caller with either waits for the first one's commit. Most second callers see the key at
 -- once, and write nothing.
-CREATE OR REPLACE FUNCTION start_run(new_id text, type text, code text, target integer, done bigint,
-    kinds smallint[], entries bytea[], head bytea, opening bytea, new_key text, conflict smallint, new_parent text,
-    new_parent_seq bigint, keep_ms bigint, e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[],
-    e_ats bigint[], e_delays bigint[], e_data bytea[], e_errors bytea[],
-    OUT outcome text, OUT other text, OUT woken text[])
+CREATE OR REPLACE FUNCTION start_run(new run_row, kinds smallint[], entries bytea[], conflict smallint,
+    effects effect_row[], OUT outcome text, OUT other text, OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     woken := '{}';
-    PERFORM delete_runs(ARRAY(SELECT id FROM runs WHERE id = new_id AND status + 0 > 0 AND until <= now_ms()
+    PERFORM delete_runs(ARRAY(SELECT id FROM runs WHERE id = new.id AND status + 0 > 0 AND until <= now_ms()
         FOR UPDATE SKIP LOCKED));
-    other := run_with_key(new_id, type, new_key, conflict);
+    other := run_with_key(new.id, new.workflow, new.key, conflict);
     IF other IS NULL THEN
         INSERT INTO runs (id, workflow, version, queue, cursor, length, started, keep, key, parent, parent_seq, head)
-        VALUES (new_id, type, code, target, done, cardinality(entries), now_ms(), keep_ms, new_key, new_parent,
-            new_parent_seq, head)
+        VALUES (new.id, new.workflow, new.version, new.queue, new.cursor, cardinality(entries), now_ms(), new.keep, new.key, new.parent,
+            new.parent_seq, new.head)
         ON CONFLICT (id) DO NOTHING;
         IF NOT FOUND THEN
             outcome := 'existing';
-            other := new_id;
+            other := new.id;
             RETURN;
         END IF;
-        IF new_key IS NOT NULL THEN
-            INSERT INTO run_keys (workflow, key, run) VALUES (type, new_key, new_id)
+        IF new.key IS NOT NULL THEN
+            INSERT INTO run_keys (workflow, key, run) VALUES (new.workflow, new.key, new.id)
             ON CONFLICT (workflow, key) DO UPDATE SET run = run_keys.run WHERE false;
-            other := run_with_key(new_id, type, new_key, conflict);
+            other := run_with_key(new.id, new.workflow, new.key, conflict);
             IF other IS NOT NULL THEN
-                DELETE FROM runs WHERE id = new_id;
+                DELETE FROM runs WHERE id = new.id;
             ELSE
-                UPDATE run_keys SET run = new_id WHERE workflow = type AND key = new_key AND run <> new_id;
+                UPDATE run_keys SET run = new.id WHERE workflow = new.workflow AND key = new.key AND run <> new.id;
             END IF;
         END IF;
     END IF;
     IF other IS NOT NULL THEN
-        outcome := CASE WHEN conflict = 1 AND other <> new_id THEN 'rejected' ELSE 'existing' END;
+        outcome := CASE WHEN conflict = 1 AND other <> new.id THEN 'rejected' ELSE 'existing' END;
         RETURN;
     END IF;
     outcome := 'created';
     INSERT INTO journal (run, position, kind, entry)
-    SELECT new_id, place, kind, CASE WHEN place > done AND kind > 0 THEN stamped(entry) ELSE entry END
-    FROM unnest(kinds, entries) WITH ORDINALITY AS new (kind, entry, place);
-    IF cardinality(e_commits) > 0 THEN
-        woken := apply_effects(ARRAY[1], ARRAY[new_id], e_commits, e_kinds, e_names, e_seqs, e_ats, e_delays, e_data,
-            e_errors);
+    SELECT new.id, place, kind, CASE WHEN place > new.cursor AND kind > 0 THEN stamped(entry) ELSE entry END
+    FROM unnest(kinds, entries) WITH ORDINALITY AS journal_entry (kind, entry, place);
+    IF cardinality(effects) > 0 THEN
+        woken := apply_effects(ARRAY[1], ARRAY[new.id], effects);
     END IF;
-    woken := woken || make_tasks(ARRAY[new_id], opening);
+    woken := woken || make_tasks(ARRAY[new.id], new.opening);
 END $$;
 
 -- The run that prevents this one from being started, by its id or by its key. Locks nothing.

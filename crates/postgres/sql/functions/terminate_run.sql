@@ -4,23 +4,19 @@
 --
 -- Locks the task's lease or its row of `ready`, and those of jobs that are to be cancelled, then
 -- runs by id.
-CREATE OR REPLACE FUNCTION terminate_run(target text, come bigint, final_status smallint, final_output bytea,
-    final_error bytea, told_run text, told_kind smallint, told_entry bytea, told_id bytea, told_seq bigint,
-    e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],
-    e_data bytea[], e_errors bytea[], OUT outcome text, OUT woken text[])
+CREATE OR REPLACE FUNCTION terminate_run(closing commit_row, told event_row, effects effect_row[],
+    OUT outcome text, OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    at bigint;
-    task text := task_id(target);
+    task text := task_id(closing.run);
     job record;
     written record;
 BEGIN
     woken := '{}';
-    PERFORM lock_work('{}', ARRAY(SELECT stop.id FROM unnest(e_kinds, e_names) AS stop (kind, id) WHERE kind = 1)
-        || task);
-    PERFORM 1 FROM runs WHERE id = ANY (ARRAY[target, told_run]) ORDER BY id FOR UPDATE;
-    SELECT cursor INTO at FROM runs WHERE id = target AND status + 0 = 0 AND cursor = come;
+    PERFORM lock_work('{}', ARRAY(SELECT effect.name FROM unnest(effects) AS effect WHERE effect.kind = 1) || task);
+    PERFORM 1 FROM runs WHERE id = ANY (ARRAY[closing.run, told.run]) ORDER BY id FOR UPDATE;
+    PERFORM 1 FROM runs WHERE id = closing.run AND status + 0 = 0 AND cursor = closing.cursor;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -37,13 +33,11 @@ BEGIN
         END IF;
         woken := woken || remove(ARRAY[task]);
     END IF;
-    written := apply_commits(ARRAY[1], ARRAY[target], ARRAY[NULL::bigint], ARRAY[at], ARRAY[at], ARRAY[NULL::bytea], ARRAY[2::smallint],
-        ARRAY[final_output], ARRAY[final_status], ARRAY[final_error], ARRAY[NULL::bigint], e_commits, e_kinds, e_names, e_seqs, e_ats,
-        e_delays, e_data, e_errors);
+    written := apply_commits(ARRAY[closing], effects);
     woken := woken || written.woken;
-    IF told_run IS NOT NULL THEN
-        PERFORM append_events(ARRAY[told_run], ARRAY[told_kind], ARRAY[told_entry], ARRAY[told_id], ARRAY[told_seq]);
-        woken := woken || make_tasks(ARRAY[told_run]);
+    IF told.run IS NOT NULL THEN
+        PERFORM append_events(ARRAY[told.run], ARRAY[told.kind], ARRAY[told.entry], ARRAY[told.id], ARRAY[told.seq]);
+        woken := woken || make_tasks(ARRAY[told.run]);
     END IF;
     outcome := 'ended';
 END $$;

@@ -2,9 +2,8 @@
 --
 -- $1 type   $2 status   $3 since   $4 attribute   $5 its value
 -- $6 and $7 the end of the previous page   $8 limit
--- $9 how many to scan
 SELECT page.last_started, page.last_id, run.*
-FROM list_runs($1, $2, $3, $4, $5, $6, $7, $8, $9) AS page
+FROM list_runs($1, $2, $3, $4, $5, $6, $7, $8) AS page
     LEFT JOIN LATERAL unnest(page.ids) WITH ORDINALITY AS found (id, place) ON true
     LEFT JOIN LATERAL (
         SELECT runs.id, runs.workflow, runs.version, runs.status, runs.cursor, runs.length, runs.started, runs.closed,

@@ -1,12 +1,36 @@
 //! Continuing chains: the next step replaces the one that ended.
 
+use postgres_types::ToSql;
 use tidemill_core::Error;
 use tidemill_core::settle::NextJob;
-use tokio_postgres::types::ToSql;
 
 use crate::Inner;
-use crate::jobs::{ClaimKey, SettledClaims, blocker_pairs, delay_ms, earliest, keys};
+use crate::jobs::{ClaimKey, SettledClaims, chain_ids, delay_ms, earliest, keys};
 use crate::sql::CONTINUE;
+
+/// The next step of a chain, as `continue_jobs` takes it.
+#[derive(Debug, ToSql)]
+#[postgres(name = "step_row")]
+struct StepRow<'a> {
+    queue: i32,
+    delay: i64,
+    earliest: i64,
+    envelope: &'a [u8],
+    after_chains: Vec<String>,
+}
+
+impl<'a> StepRow<'a> {
+    fn new(queue: i32, step: &'a NextJob) -> Self {
+        let job = &step.job;
+        Self {
+            queue,
+            delay: delay_ms(job.due),
+            earliest: earliest(job.due),
+            envelope: &job.envelope,
+            after_chains: chain_ids(&job.links.after),
+        }
+    }
+}
 
 impl Inner {
     /// Ends claims by continuing their chains.
@@ -16,17 +40,10 @@ impl Inner {
         expired: bool,
     ) -> Result<SettledClaims, Error> {
         let (tokens, ids) = keys(claims);
-        let mut queues = Vec::with_capacity(claims.len());
+        let mut steps = Vec::with_capacity(claims.len());
         for (_, step) in claims {
-            queues.push(self.queue_id(&step.queue).await?);
+            steps.push(StepRow::new(self.queue_id(&step.queue).await?, step));
         }
-        let jobs = || claims.iter().map(|(_, step)| &step.job);
-        let delays: Vec<i64> = jobs().map(|job| delay_ms(job.due)).collect();
-        let times: Vec<i64> = jobs().map(|job| earliest(job.due)).collect();
-        let envelopes: Vec<&[u8]> = jobs().map(|job| &*job.envelope).collect();
-        let (waiters, chains) = blocker_pairs(jobs().map(|job| job.links.after.as_slice()));
-        let params: [&(dyn ToSql + Sync); 9] =
-            [&tokens, &ids, &expired, &queues, &delays, &times, &envelopes, &waiters, &chains];
-        SettledClaims::from_function(&self.pool.query(&CONTINUE, &params).await?)
+        SettledClaims::from_function(&self.pool.query(&CONTINUE, &[&tokens, &ids, &expired, &steps]).await?)
     }
 }

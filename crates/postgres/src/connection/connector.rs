@@ -189,7 +189,10 @@ impl Connection {
     }
 
     async fn prepare(&mut self, call: &StatementCall) -> Result<Statement, tokio_postgres::Error> {
-        if let Some(statement) = self.prepared.get(call.name) {
+        let oids = call.types.iter().map(Type::oid);
+        if let Some(statement) = self.prepared.get(call.name)
+            && statement.params().iter().map(Type::oid).eq(oids)
+        {
             return Ok(statement.clone());
         }
         let statement = self.client.prepare_typed(&call.text, &call.types).await?;

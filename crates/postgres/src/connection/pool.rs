@@ -1,7 +1,7 @@
 //! The pool: a few connections shared by all callers of the process, reopened when they are cut.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tidemill_core::Error;
@@ -14,7 +14,7 @@ use super::connector::{Connection, Connector, Params, affected_rows};
 use super::statements::{StatementCall, StatementCalls};
 use super::user_connections::{UserConnection, UserConnectionPool};
 use crate::clock::ServerClock;
-use crate::error::{breaks_connection, classify};
+use crate::error::{breaks_connection, classify, may_be_stale_type};
 use crate::options::PostgresOptions;
 use crate::sql::Sql;
 
@@ -29,7 +29,7 @@ const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct Pool {
     pub(crate) connector: Arc<Connector>,
     /// Set once the schema has been read.
-    calls: OnceLock<StatementCalls>,
+    calls: RwLock<Option<StatementCalls>>,
     pub(crate) clock: Arc<ServerClock>,
     /// One permit for each connection.
     permits: Semaphore,
@@ -47,7 +47,7 @@ impl Pool {
     pub(crate) fn new(options: &PostgresOptions) -> Result<Self, Error> {
         Ok(Self {
             connector: Arc::new(Connector::new(options)?),
-            calls: OnceLock::new(),
+            calls: RwLock::default(),
             clock: Arc::new(ServerClock::new()),
             permits: Semaphore::new(options.connections),
             user_connections: UserConnectionPool::new(options.connections),
@@ -59,7 +59,7 @@ impl Pool {
 
     /// Runs a statement and returns its rows.
     pub(crate) async fn query(&self, sql: &'static Sql, params: Params<'_>) -> Result<Vec<Row>, Error> {
-        self.send(self.call(sql)?, params).await
+        self.attempt(sql, params).await?.map_err(|error| classify(sql.name, error))
     }
 
     /// Runs a statement and returns how many rows it changed.
@@ -80,7 +80,15 @@ impl Pool {
         sql: &'static Sql,
         params: Params<'_>,
     ) -> Result<Result<Vec<Row>, tokio_postgres::Error>, Error> {
-        self.ask(self.call(sql)?, params).await
+        let call = self.call(sql)?;
+        match self.ask(&call, params).await? {
+            Err(error)
+                if call.has_row_types() && may_be_stale_type(&error) && self.reload(&call, sql).await? =>
+            {
+                self.ask(&*self.call(sql)?, params).await
+            }
+            answer => Ok(answer),
+        }
     }
 
     /// Sends a statement. A timeout before it is sent means no effect; after that the result is
@@ -101,15 +109,24 @@ impl Pool {
     }
 
     /// How to call a statement in this schema.
-    pub(crate) fn call(&self, sql: &'static Sql) -> Result<&StatementCall, Error> {
+    pub(crate) fn call(&self, sql: &'static Sql) -> Result<Arc<StatementCall>, Error> {
         let unknown = || Error::Unsuitable("the schema has not been read".into());
-        self.calls.get().ok_or_else(unknown)?.get(sql)
+        let calls = self.calls.read().unwrap_or_else(PoisonError::into_inner);
+        calls.as_ref().ok_or_else(unknown)?.get(sql)
     }
 
     /// Stores how to call the statements in this schema.
     pub(crate) fn set_calls(&self, calls: StatementCalls) {
-        // Another caller may have set the same calls before.
-        let _ = self.calls.set(calls);
+        *self.calls.write().unwrap_or_else(PoisonError::into_inner) = Some(calls);
+    }
+
+    /// Reads the types of the schema's functions again, and returns whether those of this call have
+    /// changed. Row types have other oids on a server that data was restored or replicated to.
+    async fn reload(&self, call: &StatementCall, sql: &'static Sql) -> Result<bool, Error> {
+        let mut held = self.acquire().await?;
+        let answer = StatementCalls::load(&held.connection()?.client, &self.connector.schema).await;
+        self.set_calls(held.check("looking at the functions", answer)?);
+        Ok(self.call(sql)?.types != call.types)
     }
 
     /// A connection for a caller that sends several statements on the same one.

@@ -5,9 +5,10 @@
 //! settings, and the store sends a call of that function by its full name.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tidemill_core::Error;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{Field, Kind, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::error::classify;
@@ -53,11 +54,16 @@ impl StatementCall {
         };
         Self { name: sql.name, text, types }
     }
+
+    /// Whether some parameter has a type of the schema.
+    pub(crate) fn has_row_types(&self) -> bool {
+        self.types.iter().any(|r#type| Type::from_oid(r#type.oid()).is_none())
+    }
 }
 
 /// The calls of every statement in one schema.
 #[derive(Debug)]
-pub(crate) struct StatementCalls(HashMap<&'static str, StatementCall>);
+pub(crate) struct StatementCalls(HashMap<&'static str, Arc<StatementCall>>);
 
 impl StatementCalls {
     /// Reads the parameter types of the schema's functions from the catalog.
@@ -65,22 +71,55 @@ impl StatementCalls {
         let text = "SELECT proname::text AS name, proargtypes::oid[] AS types FROM pg_catalog.pg_proc
             WHERE pronamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1::text)";
         let rows = client.query_typed(text, &[(&schema, Type::TEXT)]).await?;
+        let row_types = RowTypes::load(client, schema).await?;
         let mut types: HashMap<String, Vec<Type>> =
-            rows.iter().filter_map(|row| Some((row.get("name"), param_types(row)?))).collect();
+            rows.iter().filter_map(|row| Some((row.get("name"), row_types.params(row)?))).collect();
         let calls = STATEMENTS.iter().filter_map(|sql| {
-            Some((sql.name, StatementCall::of_function(sql, schema, types.remove(&sql.function())?)))
+            Some((sql.name, StatementCall::of_function(sql, schema, types.remove(&sql.function())?).into()))
         });
         Ok(Self(calls.collect()))
     }
 
-    pub(crate) fn get(&self, sql: &'static Sql) -> Result<&StatementCall, Error> {
+    pub(crate) fn get(&self, sql: &'static Sql) -> Result<Arc<StatementCall>, Error> {
         let missing = || Error::Unsuitable(format!("the schema has no function for {}", sql.name));
-        self.0.get(sql.name).ok_or_else(missing)
+        self.0.get(sql.name).cloned().ok_or_else(missing)
     }
 }
 
-fn param_types(row: &Row) -> Option<Vec<Type>> {
-    row.get::<_, Vec<u32>>("types").into_iter().map(Type::from_oid).collect()
+/// The row types of a schema and their arrays, by oid.
+struct RowTypes(HashMap<u32, Type>);
+
+impl RowTypes {
+    async fn load(client: &Client, schema: &str) -> Result<Self, tokio_postgres::Error> {
+        let text = "SELECT type.oid, type.typarray AS array_oid, type.typname::text AS name,
+                array_agg(attname::text ORDER BY attnum) AS fields, array_agg(atttypid ORDER BY attnum) AS types
+            FROM pg_catalog.pg_type AS type JOIN pg_catalog.pg_class AS class ON class.oid = type.typrelid
+                JOIN pg_catalog.pg_attribute ON attrelid = class.oid
+            WHERE class.relkind = 'c' AND class.relnamespace
+                = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = $1::text)
+            GROUP BY type.oid, type.typarray, type.typname";
+        let rows = client.query_typed(text, &[(&schema, Type::TEXT)]).await?;
+        let types = rows.iter().filter_map(|row| row_type(row, schema)).flatten();
+        Ok(Self(types.map(|r#type| (r#type.oid(), r#type)).collect()))
+    }
+
+    /// The parameter types of a function.
+    fn params(&self, function: &Row) -> Option<Vec<Type>> {
+        let find = |oid| Type::from_oid(oid).or_else(|| self.0.get(&oid).cloned());
+        function.get::<_, Vec<u32>>("types").into_iter().map(find).collect()
+    }
+}
+
+/// A row type and its array.
+fn row_type(row: &Row, schema: &str) -> Option<[Type; 2]> {
+    let names: Vec<String> = row.get("fields");
+    let types: Option<Vec<Type>> = row.get::<_, Vec<u32>>("types").into_iter().map(Type::from_oid).collect();
+    let fields = names.into_iter().zip(types?).map(|(name, r#type)| Field::new(name, r#type)).collect();
+    let name: String = row.get("name");
+    let one = Type::new(name.clone(), row.get("oid"), Kind::Composite(fields), schema.to_owned());
+    let many =
+        Type::new(format!("_{name}"), row.get("array_oid"), Kind::Array(one.clone()), schema.to_owned());
+    Some([one, many])
 }
 
 /// Creates a function for every statement. The transaction's `search_path` is the schema.
@@ -101,7 +140,7 @@ pub(crate) async fn install(client: &Client, schema: &str) -> Result<(), Error> 
 
 /// The function that runs a statement and returns its rows, or how many it changed.
 fn define(sql: &Sql, statement: &Statement) -> String {
-    let name = |r#type: &Type| format!("pg_catalog.\"{}\"", r#type.name());
+    let name = |r#type: &Type| format!("\"{}\".\"{}\"", r#type.schema(), r#type.name());
     let parameters: Vec<String> = statement.params().iter().map(name).collect();
     let column = |column: &tokio_postgres::Column| format!("\"{}\" {}", column.name(), name(column.type_()));
     let columns: Vec<String> = statement.columns().iter().map(column).collect();

@@ -2,10 +2,9 @@
 
 use tidemill_core::Error;
 use tidemill_core::store::fleet::{BeatParams, WorkerOrders};
-use tokio_postgres::types::ToSql;
 
+use super::member_row::MemberRow;
 use super::row::{to_u32, to_u64};
-use super::worker_columns::WorkerColumns;
 use super::{call, duration_ms};
 use crate::Inner;
 use crate::sql::BEAT;
@@ -14,9 +13,8 @@ pub(super) async fn beat(inner: &Inner, beat: BeatParams<'_>) -> Result<Vec<Work
     if beat.workers.is_empty() {
         return Ok(Vec::new());
     }
-    let (columns, grace) = (WorkerColumns::new(beat.workers)?, duration_ms(beat.grace));
-    let params: Vec<&(dyn ToSql + Sync)> = columns.params().into_iter().chain([&grace as _]).collect();
-    let row = call(inner, &BEAT, &params).await?;
+    let workers = MemberRow::from_workers(beat.workers)?;
+    let row = call(inner, &BEAT, &[&workers, &duration_ms(beat.grace)]).await?;
     let (drains, actives): (Vec<bool>, Vec<i64>) = (row.get("drains"), row.get("actives"));
     let lifetimes: Vec<i64> = row.get("lifetimes");
     let orders = drains.into_iter().zip(actives).zip(lifetimes);

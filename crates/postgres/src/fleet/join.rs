@@ -4,7 +4,7 @@ use tidemill_core::Error;
 use tidemill_core::store::fleet::WorkerEntry;
 
 use super::call;
-use super::worker_columns::WorkerColumns;
+use super::member_row::MemberRow;
 use crate::Inner;
 use crate::sql::JOIN;
 
@@ -12,5 +12,5 @@ pub(super) async fn join(inner: &Inner, workers: &[WorkerEntry]) -> Result<(), E
     if workers.is_empty() {
         return Ok(());
     }
-    call(inner, &JOIN, &WorkerColumns::new(workers)?.params()).await.map(drop)
+    call(inner, &JOIN, &[&MemberRow::from_workers(workers)?]).await.map(drop)
 }

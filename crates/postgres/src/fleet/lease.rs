@@ -1,39 +1,52 @@
 //! `lease`: gives a worker to a session, or queues the session.
 
+use postgres_types::ToSql;
 use tidemill_core::fleet::WorkerKey;
 use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::row::{offer, to_u32, worker_key};
 use super::{call, duration_ms, order_timeout_ms};
 use crate::Inner;
 use crate::sql::LEASE;
 
+/// A request for a worker, as `lease_member` takes it.
+#[derive(Debug, ToSql)]
+#[postgres(name = "lease_row")]
+struct LeaseRow<'a> {
+    session: &'a str,
+    kind: &'a str,
+    offers: Vec<&'a str>,
+    holder: &'a str,
+    ttl: i64,
+    keep: i64,
+    detail: &'a [u8],
+    refused: Vec<String>,
+    max_waiting: Option<i64>,
+    wait_ttl: Option<i64>,
+}
+
+impl<'a> LeaseRow<'a> {
+    fn new(lease: &'a LeaseParams) -> Self {
+        Self {
+            session: lease.session.as_str(),
+            kind: lease.kind.as_str(),
+            offers: lease.offers.iter().map(|offer| offer.as_str()).collect(),
+            holder: lease.holder.as_str(),
+            ttl: duration_ms(lease.ttl),
+            keep: duration_ms(lease.keep),
+            detail: &lease.detail,
+            refused: lease.rejected.iter().map(WorkerKey::to_string).collect(),
+            max_waiting: lease.wait.map(|wait| wait.max_waiting.into()),
+            wait_ttl: lease.wait.map(|wait| duration_ms(wait.ttl)),
+        }
+    }
+}
+
 pub(super) async fn lease(inner: &Inner, lease: &LeaseParams) -> Result<Leased, Error> {
     lease.check()?;
-    let (session, kind, holder) = (lease.session.as_str(), lease.kind.as_str(), lease.holder.as_str());
-    let offers: Vec<&str> = lease.offers.iter().map(|offer| offer.as_str()).collect();
-    let (ttl, keep, detail): (_, _, &[u8]) = (duration_ms(lease.ttl), duration_ms(lease.keep), &lease.detail);
-    let refused: Vec<String> = lease.rejected.iter().map(WorkerKey::to_string).collect();
-    let max_waiting = lease.wait.map(|line| i64::from(line.max_waiting));
-    let wait_ttl = lease.wait.map(|line| duration_ms(line.ttl));
-    let order_ms = order_timeout_ms();
-    let params: [&(dyn ToSql + Sync); 11] = [
-        &session,
-        &kind,
-        &offers,
-        &holder,
-        &ttl,
-        &keep,
-        &detail,
-        &refused,
-        &max_waiting,
-        &wait_ttl,
-        &order_ms,
-    ];
-    leased_from_row(&call(inner, &LEASE, &params).await?)
+    leased_from_row(&call(inner, &LEASE, &[&LeaseRow::new(lease), &order_timeout_ms()]).await?)
 }
 
 fn leased_from_row(row: &Row) -> Result<Leased, Error> {

@@ -13,12 +13,12 @@ mod lease;
 mod list_sessions;
 mod list_waiting;
 mod list_workers;
+mod member_row;
 mod page;
 mod part;
 mod reap;
 mod release;
 mod row;
-mod worker_columns;
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::enqueue::{delay_ms, earliest};
-use super::enqueue_dependent::{blocker_pairs, no_rows};
+use super::enqueue_dependent::{chain_ids, no_rows};
 use super::ms;
 use crate::Inner;
 use crate::runs::EventArgs;
@@ -64,8 +64,8 @@ impl<'a> FinishArgs<'a> {
 
 impl<'a> ContinueArgs<'a> {
     pub(crate) fn new(queue: i32, step: &'a NextJob) -> Self {
-        let (_, after) = blocker_pairs(std::iter::once(step.job.links.after.as_slice()));
         let (delay, earliest) = (delay_ms(step.job.due), earliest(step.job.due));
+        let after = chain_ids(&step.job.links.after);
         Self { queue, delay, earliest, envelope: &step.job.envelope, after }
     }
 

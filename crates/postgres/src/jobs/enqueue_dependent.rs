@@ -44,7 +44,7 @@ impl<'a> DependentColumns<'a> {
     pub(crate) fn new(jobs: &'a [NewJob]) -> Result<Self, Error> {
         check_order(jobs)?;
         let dedup = || jobs.iter().map(|job| job.links.dedup.as_ref());
-        let (waiters, chains) = blocker_pairs(jobs.iter().map(|job| job.links.after.as_slice()));
+        let (waiters, chains) = blocker_pairs(jobs);
         let any_dedup = dedup().any(|dedup| dedup.is_some());
         Ok(Self {
             columns: JobColumns::new(jobs.iter()),
@@ -117,9 +117,15 @@ pub(crate) fn no_rows() -> Error {
 }
 
 /// Pairs of a job's index, from 1, and a chain that it waits for.
-pub(crate) fn blocker_pairs<'a>(after: impl Iterator<Item = &'a [JobId]>) -> (Vec<i32>, Vec<String>) {
-    let pairs = (1..).zip(after).flat_map(|(at, after)| after.iter().map(move |chain| (at, chain)));
-    pairs.map(|(at, chain)| (at, chain.chain().to_string())).unzip()
+fn blocker_pairs(jobs: &[NewJob]) -> (Vec<i32>, Vec<String>) {
+    let pairs =
+        (1..).zip(jobs).flat_map(|(at, job)| chain_ids(&job.links.after).into_iter().map(move |id| (at, id)));
+    pairs.unzip()
+}
+
+/// The chains of these jobs.
+pub(crate) fn chain_ids(jobs: &[JobId]) -> Vec<String> {
+    jobs.iter().map(|job| job.chain().to_string()).collect()
 }
 
 /// A job may wait for an earlier job of its own batch only. Otherwise two could wait for each

@@ -46,7 +46,7 @@ pub(crate) use enqueue::JobColumns;
 pub(crate) use enqueue::{delay_ms, earliest, wakes};
 #[cfg(feature = "sqlx")]
 pub(crate) use enqueue_dependent::outcomes;
-pub(crate) use enqueue_dependent::{DependentColumns, blocker_pairs, no_rows, outcomes_from_row};
+pub(crate) use enqueue_dependent::{DependentColumns, chain_ids, no_rows, outcomes_from_row};
 pub(crate) use group_commit::GroupCommit;
 pub(crate) use grouped::{ClaimKey, keys};
 pub(crate) use job_row::JobRow;

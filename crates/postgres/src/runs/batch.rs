@@ -8,12 +8,10 @@ use std::collections::HashMap;
 
 use tidemill_core::Error;
 use tidemill_core::store::runs::{AfterCommit, CommitParams, Delivery};
-use tokio_postgres::types::ToSql;
 
-use super::effects::EffectColumns;
-use super::{EventArgs, status_code, to_i64};
+use super::effects::EffectRows;
+use super::rows::{CommitRow, EventRow};
 use crate::Inner;
-use crate::jobs::ms;
 
 /// How the end of a claim changes a run.
 #[derive(Debug, Clone, Copy)]
@@ -22,17 +20,13 @@ pub(crate) enum RunChange<'a> {
     Deliver(&'a Delivery),
 }
 
-/// The code of a commit that ends its run.
-const ENDS_RUN: i16 = 2;
-
-/// The parameters of `settle_runs`, except the claims.
+/// The changes of runs in one call of `settle_runs`.
 #[derive(Default)]
 pub(super) struct RunBatch<'a> {
     phases: Phases<'a>,
-    last: i32,
-    commits: CommitColumns<'a>,
-    events: EventColumns<'a>,
-    effects: EffectColumns<'a>,
+    pub(super) commits: Vec<CommitRow<'a>>,
+    pub(super) events: Vec<EventRow<'a>>,
+    pub(super) effects: EffectRows<'a>,
 }
 
 /// The next phase in which a run can be changed.
@@ -57,41 +51,6 @@ impl<'a> Phases<'a> {
     }
 }
 
-#[derive(Default)]
-struct CommitColumns<'a> {
-    claims: Vec<i32>,
-    phases: Vec<i32>,
-    runs: Vec<&'a str>,
-    ids: Vec<i64>,
-    cursors: Vec<i64>,
-    uptos: Vec<i64>,
-    entries: Vec<&'a [u8]>,
-    thens: Vec<i16>,
-    results: Vec<&'a [u8]>,
-    statuses: Vec<i16>,
-    errors: Vec<Option<&'a [u8]>>,
-    memories: Vec<Option<i64>>,
-}
-
-#[derive(Default)]
-struct EventColumns<'a> {
-    claims: Vec<i32>,
-    commits: Vec<Option<i32>>,
-    phases: Vec<i32>,
-    runs: Vec<&'a str>,
-    kinds: Vec<i16>,
-    entries: Vec<&'a [u8]>,
-    ids: Vec<Option<&'a [u8]>>,
-    seqs: Vec<Option<i64>>,
-}
-
-/// Where an event comes from.
-struct EventSource {
-    claim: i32,
-    commit: Option<i32>,
-    phase: i32,
-}
-
 impl<'a> RunBatch<'a> {
     /// Adds the change of the claim with this index, from 1. Changes are added in the caller's
     /// order.
@@ -112,115 +71,24 @@ impl<'a> RunBatch<'a> {
 
     async fn add_commit(&mut self, inner: &Inner, claim: i32, commit: &'a CommitParams) -> Result<(), Error> {
         let phase = self.phases.next_commit(commit.run.as_str());
-        self.last = self.last.max(phase);
-        let index = self.commits.add(claim, phase, commit);
+        let number = i32::try_from(self.commits.len() + 1).unwrap_or(i32::MAX);
+        self.commits.push(CommitRow { number, claim, phase, ..CommitRow::new(commit) });
         if let AfterCommit::Close(close) = &commit.then
             && let Some(notice) = &close.notify_parent
         {
-            self.add_event(notice, claim, Some(index), phase + 1);
+            self.add_event(notice, claim, Some(number), phase + 1);
         }
-        self.effects.add(inner, index, &commit.effects).await
+        self.effects.add(inner, number, &commit.effects).await
     }
 
     fn add_event(&mut self, delivery: &'a Delivery, claim: i32, commit: Option<i32>, after: i32) {
         let phase = self.phases.next_event(delivery.run.as_str(), after);
-        self.last = self.last.max(phase);
-        self.events.add(EventArgs::new(delivery), EventSource { claim, commit, phase });
+        self.events.push(EventRow { claim, commit, phase, ..EventRow::new(delivery) });
     }
 
     /// How many runs it ends.
     pub(super) fn count_ends(&self) -> usize {
-        self.commits.thens.iter().filter(|then| **then == ENDS_RUN).count()
-    }
-
-    /// The parameters in their order, after those that identify the claims.
-    pub(super) fn params<'b>(&'b self, claims: [&'b (dyn ToSql + Sync); 3]) -> Vec<&'b (dyn ToSql + Sync)> {
-        let mut params = claims.to_vec();
-        params.push(&self.last);
-        params.extend(self.commits.params());
-        params.extend(self.events.params());
-        params.extend(self.effects.params());
-        params
-    }
-}
-
-impl<'a> CommitColumns<'a> {
-    /// Adds a commit and returns its index, from 1.
-    fn add(&mut self, claim: i32, phase: i32, commit: &'a CommitParams) -> i32 {
-        let (then, result, status, error): (i16, &[u8], i16, Option<&[u8]>) = match &commit.then {
-            AfterCommit::Running => (0, &[], 0, None),
-            AfterCommit::ContinueAsNew(restart) => (1, &restart.first, 0, None),
-            AfterCommit::Close(close) => (
-                ENDS_RUN,
-                &close.output,
-                status_code(close.status),
-                close.error.as_deref().map(str::as_bytes),
-            ),
-        };
-        self.claims.push(claim);
-        self.phases.push(phase);
-        self.runs.push(commit.run.as_str());
-        self.ids.push(to_i64(commit.id.number()));
-        self.cursors.push(to_i64(commit.cursor));
-        self.uptos.push(to_i64(commit.upto));
-        self.entries.push(&commit.entry);
-        self.thens.push(then);
-        self.results.push(result);
-        self.statuses.push(status);
-        self.errors.push(error);
-        self.memories.push(memory_ms(&commit.then));
-        i32::try_from(self.claims.len()).unwrap_or(i32::MAX)
-    }
-
-    fn params(&self) -> [&(dyn ToSql + Sync); 12] {
-        [
-            &self.claims,
-            &self.phases,
-            &self.runs,
-            &self.ids,
-            &self.cursors,
-            &self.uptos,
-            &self.entries,
-            &self.thens,
-            &self.results,
-            &self.statuses,
-            &self.errors,
-            &self.memories,
-        ]
-    }
-}
-
-/// How long a run that continues as new remembers its deliveries, in milliseconds.
-fn memory_ms(then: &AfterCommit) -> Option<i64> {
-    match then {
-        AfterCommit::ContinueAsNew(restart) => Some(ms(restart.id_retention)),
-        AfterCommit::Running | AfterCommit::Close(_) => None,
-    }
-}
-
-impl<'a> EventColumns<'a> {
-    fn add(&mut self, event: EventArgs<'a>, source: EventSource) {
-        self.claims.push(source.claim);
-        self.commits.push(source.commit);
-        self.phases.push(source.phase);
-        self.runs.push(event.run);
-        self.kinds.push(event.kind);
-        self.entries.push(event.entry);
-        self.ids.push(event.id);
-        self.seqs.push(event.seq);
-    }
-
-    fn params(&self) -> [&(dyn ToSql + Sync); 8] {
-        [
-            &self.claims,
-            &self.commits,
-            &self.phases,
-            &self.runs,
-            &self.kinds,
-            &self.entries,
-            &self.ids,
-            &self.seqs,
-        ]
+        self.commits.iter().filter(|commit| commit.ends_run()).count()
     }
 }
 

@@ -1,13 +1,12 @@
-//! The columns of effects: a function takes one array per column. `functions/apply_effects.sql`
-//! documents the columns of each kind.
+//! The rows of effects. `functions/apply_effects.sql` documents the columns of each kind.
 
 use std::collections::BTreeMap;
 
+use postgres_types::ToSql;
 use tidemill_core::store::runs::{Effect, RunTimer};
 use tidemill_core::store::{Due, JobRecord, NewJob};
 use tidemill_core::workflow::{Json, Topic};
 use tidemill_core::{Error, Queue};
-use tokio_postgres::types::ToSql;
 
 use super::to_i64;
 use crate::Inner;
@@ -15,19 +14,14 @@ use crate::jobs::{delay_ms, earliest, ms, state_code};
 
 /// The effects of some commits.
 #[derive(Default)]
-pub(super) struct EffectColumns<'a> {
-    commits: Vec<i32>,
-    kinds: Vec<i16>,
-    names: Vec<&'a str>,
-    seqs: Vec<i64>,
-    ats: Vec<i64>,
-    delays: Vec<i64>,
-    data: Vec<&'a [u8]>,
-    errors: Vec<Option<&'a [u8]>>,
-}
+pub(super) struct EffectRows<'a>(Vec<EffectRow<'a>>);
 
-#[derive(Default)]
-struct EffectRow<'a> {
+/// An effect of a commit, as functions take it.
+#[derive(Debug, Default, ToSql)]
+#[postgres(name = "effect_row")]
+pub(super) struct EffectRow<'a> {
+    /// The number of its commit.
+    commit: i32,
     kind: i16,
     name: &'a str,
     seq: i64,
@@ -37,7 +31,7 @@ struct EffectRow<'a> {
     error: Option<&'a [u8]>,
 }
 
-impl<'a> EffectColumns<'a> {
+impl<'a> EffectRows<'a> {
     /// Adds the effects of the commit with this index. Queues that do not exist are created.
     pub(super) async fn add(
         &mut self,
@@ -74,35 +68,20 @@ impl<'a> EffectColumns<'a> {
     }
 
     fn push(&mut self, commit: i32, row: EffectRow<'a>) {
-        self.commits.push(commit);
-        self.kinds.push(row.kind);
-        self.names.push(row.name);
-        self.seqs.push(row.seq);
-        self.ats.push(row.at);
-        self.delays.push(row.delay);
-        self.data.push(row.data);
-        self.errors.push(row.error);
+        self.0.push(EffectRow { commit, ..row });
     }
 
-    /// The columns in their order.
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 8] {
-        [
-            &self.commits,
-            &self.kinds,
-            &self.names,
-            &self.seqs,
-            &self.ats,
-            &self.delays,
-            &self.data,
-            &self.errors,
-        ]
+    /// The rows, as a parameter.
+    pub(super) fn rows(&self) -> &[EffectRow<'a>] {
+        &self.0
     }
 }
 
 async fn job_row<'a>(inner: &Inner, queue: &Queue, job: &'a NewJob) -> Result<EffectRow<'a>, Error> {
     let seq = i64::from(inner.queue_id(queue).await?);
     let (at, delay) = (earliest(job.due), delay_ms(job.due));
-    Ok(EffectRow { kind: 0, name: job.id.as_str(), seq, at, delay, data: &job.envelope, error: None })
+    let (name, data) = (job.id.as_str(), &*job.envelope);
+    Ok(EffectRow { kind: 0, name, seq, at, delay, data, ..EffectRow::default() })
 }
 
 fn alarm_row(seq: u64, due: Due, alarm: RunTimer) -> EffectRow<'static> {
@@ -120,5 +99,6 @@ fn record_row(record: &JobRecord) -> EffectRow<'_> {
         delay: ms(record.keep),
         data: &record.output,
         error: record.error.as_deref().map(str::as_bytes),
+        ..EffectRow::default()
     }
 }

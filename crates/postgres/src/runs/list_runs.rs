@@ -11,9 +11,6 @@ use super::{status_code, to_i64};
 use crate::Inner;
 use crate::sql::LIST_RUNS;
 
-/// How many runs one page reads at most, if filters may drop some of them.
-const MAX_SCANNED_RUNS: usize = 1_000;
-
 impl Inner {
     pub(crate) async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
         let limit = list.limit.max(1);
@@ -28,11 +25,9 @@ impl Inner {
         let since = list.since.map_or(i64::MIN, |time| time.0);
         let attribute = list.attribute.as_ref().map(|(name, _)| name.as_str());
         let value = list.attribute.as_ref().map(|(_, value)| value.as_str().as_bytes());
-        let has_filter = attribute.is_some() || workflow.is_some() || status.is_some();
-        let scan = if has_filter { limit.max(MAX_SCANNED_RUNS) } else { limit };
-        let (max, scan) = (to_i64(limit as u64), to_i64(scan as u64));
-        let params: [&(dyn ToSql + Sync); 9] =
-            [&workflow, &status, &since, &attribute, &value, &started, &id, &max, &scan];
+        let max = to_i64(limit as u64);
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&workflow, &status, &since, &attribute, &value, &started, &id, &max];
         let rows = self.pool.query(&LIST_RUNS, &params).await?;
         let items = rows.iter().filter(|row| row.get::<_, Option<&str>>("id").is_some()).map(info_from_row);
         let next =

@@ -8,6 +8,7 @@ mod get_run;
 mod list_runs;
 mod prune_runs;
 mod read_journal;
+mod rows;
 mod settle_runs;
 mod start_run;
 mod terminate;

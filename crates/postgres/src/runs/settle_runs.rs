@@ -2,6 +2,7 @@
 
 use tidemill_core::Error;
 use tidemill_core::wake::Wake;
+use tokio_postgres::types::ToSql;
 
 use super::batch::{RunBatch, RunChange};
 use crate::Inner;
@@ -26,8 +27,8 @@ impl Inner {
         }
         let permit = self.commit_notify.as_ref().and_then(|notify| notify.try_acquire(batch.count_ends()));
         let channel = permit.as_ref().map(CommitNotifyPermit::channel);
-        let mut params = batch.params([&tokens, &ids, &expired]);
-        params.push(&channel);
+        let (commits, events, effects) = (&batch.commits, &batch.events, batch.effects.rows());
+        let params: [&(dyn ToSql + Sync); 7] = [&tokens, &ids, &expired, commits, events, &effects, &channel];
         let answer = self.pool.query(&SETTLE_RUNS, &params).await;
         match (answer, permit) {
             (Ok(rows), None) => SettledClaims::from_function(&rows),

@@ -6,45 +6,25 @@ use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
 use tokio_postgres::types::ToSql;
 
-use super::effects::EffectColumns;
-use super::{conflict_code, kind_code, to_i64};
+use super::effects::EffectRows;
+use super::rows::NewRunRow;
+use super::{conflict_code, kind_code};
 use crate::Inner;
-use crate::jobs::{corrupt, ms, no_rows, wake_texts};
+use crate::jobs::{corrupt, no_rows, wake_texts};
 use crate::sql::START_RUN;
 
 impl Inner {
     /// Starts a run, and announces its first task.
     pub(crate) async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
         let queue = self.queue_id(&run.queue).await?;
-        let mut effects = EffectColumns::default();
+        let mut effects = EffectRows::default();
         effects.add(self, 1, &run.effects).await?;
         effects.add_attributes(1, &run.attributes);
-        let (id, workflow, version) = (run.run.as_str(), run.workflow.as_str(), run.version.as_str());
+        let new = NewRunRow::new(run, queue);
         let kinds: Vec<i16> = run.journal.iter().map(|written| kind_code(written.kind)).collect();
         let entries: Vec<&[u8]> = run.journal.iter().map(|written| &*written.bytes).collect();
-        let (head, opening): (&[u8], &[u8]) = (&run.task_head, &run.first_task_fields);
-        let key = run.key.as_ref().map(|key| key.key.as_str());
         let conflict = run.key.as_ref().map_or(0, |key| conflict_code(key.conflict));
-        let parent = run.parent.as_ref().map(|parent| parent.run.as_str());
-        let parent_seq = run.parent.as_ref().map(|parent| to_i64(parent.seq));
-        let (cursor, keep) = (to_i64(run.cursor), ms(run.keep));
-        let own: [&(dyn ToSql + Sync); 14] = [
-            &id,
-            &workflow,
-            &version,
-            &queue,
-            &cursor,
-            &kinds,
-            &entries,
-            &head,
-            &opening,
-            &key,
-            &conflict,
-            &parent,
-            &parent_seq,
-            &keep,
-        ];
-        let params: Vec<_> = own.into_iter().chain(effects.params()).collect();
+        let params: [&(dyn ToSql + Sync); 5] = [&new, &kinds, &entries, &conflict, &effects.rows()];
         let rows = self.pool.query(&START_RUN, &params).await?;
         let row = rows.first().ok_or_else(no_rows)?;
         self.announce_texts(wake_texts(row)).await;

@@ -6,8 +6,8 @@ use tidemill_core::store::runs::TerminateParams;
 use tidemill_core::wake::Wake;
 use tokio_postgres::types::ToSql;
 
-use super::effects::EffectColumns;
-use super::{EventArgs, status_code, to_i64};
+use super::effects::EffectRows;
+use super::rows::{CommitRow, EventRow};
 use crate::Inner;
 use crate::jobs::{MAX_ATTEMPTS, no_rows, wake_texts};
 use crate::sql::TERMINATE;
@@ -15,20 +15,11 @@ use crate::sql::TERMINATE;
 impl Inner {
     /// Ends a run without its code.
     pub(crate) async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
-        let mut effects = EffectColumns::default();
+        let mut effects = EffectRows::default();
         effects.add(self, 1, terminate.effects).await?;
-        let close = terminate.close;
-        let (run, length, status) =
-            (terminate.run.as_str(), to_i64(terminate.cursor), status_code(close.status));
-        let (output, error): (&[u8], _) = (&close.output, close.error.as_deref().map(str::as_bytes));
-        let notice = close.notify_parent.as_ref().map(EventArgs::new);
-        let notice = notice.as_ref();
-        let parent = notice.map(|event| event.run);
-        let (kind, entry) = (notice.map(|event| event.kind), notice.map(|event| event.entry));
-        let (id, seq) = (notice.and_then(|event| event.id), notice.and_then(|event| event.seq));
-        let own: [&(dyn ToSql + Sync); 10] =
-            [&run, &length, &status, &output, &error, &parent, &kind, &entry, &id, &seq];
-        let params: Vec<_> = own.into_iter().chain(effects.params()).collect();
+        let closing = CommitRow::terminating(&terminate);
+        let notice = terminate.close.notify_parent.as_ref().map(EventRow::new);
+        let params: [&(dyn ToSql + Sync); 3] = [&closing, &notice, &effects.rows()];
         for _ in 0..MAX_ATTEMPTS {
             let rows = self.pool.query(&TERMINATE, &params).await?;
             let row = rows.first().ok_or_else(no_rows)?;
@@ -49,7 +40,8 @@ impl Inner {
                 Some(_) => {}
             }
         }
-        let message = format!("the task of run {run} changes state too fast for it to be terminated");
+        let message =
+            format!("the task of run {} changes state too fast for it to be terminated", terminate.run);
         Err(Error::Unavailable { message, source: None })
     }
 }

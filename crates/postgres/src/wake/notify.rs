@@ -85,7 +85,8 @@ impl NotifyTransport {
     async fn check_url(&self, connector: &Connector) -> Result<Finding, Error> {
         let pool = &self.pool;
         let mut connection = connector.open(&ServerClock::new(), Box::new(|_| {})).await?;
-        let asked = connection.query(pool.call(&IDENTITY)?, &[]);
+        let identity = pool.call(&IDENTITY)?;
+        let asked = connection.query(&identity, &[]);
         let listened = asked.await.map_err(|error| classify("the URL in `listen`", error))?;
         let own = pool.query(&IDENTITY, &[]).await?;
         let identity = |rows: &[Row]| rows.first().map(|row| row.get::<_, String>("identity"));

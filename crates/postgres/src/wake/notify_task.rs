@@ -153,7 +153,7 @@ impl NotifyConnection {
     async fn notify(&mut self, pool: &Pool, batch: &WakeBatch) -> Result<(), Error> {
         pool.count_one();
         let payloads: Vec<String> = batch.wakes.iter().map(Wake::to_string).collect();
-        let answer = self.connection.query(pool.call(&NOTIFY)?, &[&channel(pool), &payloads]).await;
+        let answer = self.connection.query(&*pool.call(&NOTIFY)?, &[&channel(pool), &payloads]).await;
         answer.map(drop).map_err(|error| classify("NOTIFY", error))
     }
 }
