@@ -2,4 +2,4 @@
 -- belong to runs. The write lock is held, so they stay until the caller has deleted them.
 SELECT w.due, w.seq, j.id, CASE WHEN instr(j.id, '!') > 0 THEN j.body ELSE x'' END
 FROM tidemill_waiting w CROSS JOIN tidemill_jobs j ON j.seq = w.seq
-WHERE w.queue = ?1 AND w.seq <= ?2 AND (w.due, w.seq) > (?4, ?5) ORDER BY w.due, w.seq LIMIT ?3
+WHERE w.queue = :queue AND w.seq <= :last AND (w.due, w.seq) > (:after_due, :after_seq) ORDER BY w.due, w.seq LIMIT :limit

@@ -6,7 +6,7 @@ use tidemill_core::{Error, Timestamp};
 
 use super::first;
 use super::row::small;
-use super::worker_row::{entry_params, insert};
+use super::worker_row::{insert, write_entry};
 use crate::connection::{Cost, Tx};
 use crate::error::RequestError;
 use crate::row;
@@ -34,9 +34,7 @@ fn beat_one(
     worker: &WorkerEntry,
     grace_until: Timestamp,
 ) -> Result<WorkerOrders, RequestError> {
-    let beat = sql!("fleet/beat");
-    let entry = rusqlite::params_from_iter(entry_params(worker, tx.now, grace_until));
-    let is_known = tx.connection.prepare_cached(beat)?.execute(entry)? > 0;
+    let is_known = write_entry(tx, sql!("fleet/beat"), worker, grace_until)? > 0;
     if !is_known {
         insert(tx, worker, grace_until)?;
     }

@@ -2,7 +2,7 @@
 //! workers are read from the most used on, only until one is found that no other can beat, and full
 //! ones are marked as such.
 
-use rusqlite::{Row, params};
+use rusqlite::{Row, named_params, params};
 use tidemill_core::fleet::{Capacity, WorkerKey};
 use tidemill_core::store::fleet::LeaseParams;
 
@@ -13,15 +13,16 @@ use crate::error::RequestError;
 
 /// The workers that can be leased if they have a free slot, the most used first. Columns: capacity
 /// and lifetime, from which core decides. The write lock is held, so the result stays valid until
-/// the session is inserted. ?5 restricts the workers; NULL means all. The caller stops reading
+/// the session is inserted. `:only` restricts the workers; NULL means all. The caller stops reading
 /// early, so rows must come in the order of the index.
 const LIST_CANDIDATES: &str = "
     SELECT id, concurrent, most, lifetime
     FROM tidemill_members INDEXED BY tidemill_members_by_wear
-    WHERE kind = ?1 AND full_until <= ?4 AND status = 'available' AND stale_at > ?4
-        AND ordered_until <= ?4 AND grace_until <= ?4
-        AND (most = 0 OR lifetime < most) AND concurrent > 0 AND instr(?2, ' ' || offer || ' ') > 0
-        AND instr(?3, ' ' || id || ' ') = 0 AND (?5 IS NULL OR instr(?5, ' ' || id || ' ') > 0)
+    WHERE kind = :kind AND full_until <= :now AND status = 'available' AND stale_at > :now
+        AND ordered_until <= :now AND grace_until <= :now
+        AND (most = 0 OR lifetime < most) AND concurrent > 0 AND instr(:offers, ' ' || offer || ' ') > 0
+        AND instr(:refused, ' ' || id || ' ') = 0
+        AND (:only IS NULL OR instr(:only, ' ' || id || ' ') > 0)
     ORDER BY lifetime DESC";
 
 /// Marks a worker as full until the first of its sessions ends.
@@ -71,8 +72,13 @@ pub(super) fn choose(
         Candidates::Only(ids) => Some(spaced(ids)),
     };
     let mut choose = tx.connection.prepare_cached(LIST_CANDIDATES)?;
-    let (offers, refused) = (spaced(&lease.offers), spaced(&lease.rejected));
-    let mut rows = choose.query(params![lease.kind.as_str(), offers, refused, tx.now.0, only])?;
+    let mut rows = choose.query(named_params! {
+        ":kind": lease.kind.as_str(),
+        ":now": tx.now.0,
+        ":offers": spaced(&lease.offers),
+        ":refused": spaced(&lease.rejected),
+        ":only": only,
+    })?;
     let mut choice = WorkerChoice::default();
     while let Some(row) = rows.next()? {
         if choice.is_final(row.get(3)?) {

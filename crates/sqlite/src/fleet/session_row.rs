@@ -1,7 +1,7 @@
 //! The rows of sessions.
 
 use bytes::Bytes;
-use rusqlite::params;
+use rusqlite::{named_params, params};
 use tidemill_core::Timestamp;
 use tidemill_core::clock::millis;
 use tidemill_core::fleet::{SessionId, WorkerKey};
@@ -18,7 +18,7 @@ use crate::error::RequestError;
 const INSERT_SESSION: &str = "
     INSERT OR REPLACE INTO tidemill_sessions (id, member, holder, until, connected, keep,
         started_at, detail)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    VALUES (:id, :member, :holder, :until, :connected, :keep, :started_at, :detail)";
 
 /// The worker, the holder and the state of a session.
 const FIND_SESSION: &str =
@@ -53,10 +53,17 @@ impl<'a> NewSession<'a> {
 }
 
 pub(super) fn insert(tx: &Tx<'_>, new: &NewSession<'_>) -> Result<(), RequestError> {
-    let (session, worker, holder) = (new.session.as_str(), new.worker.to_string(), new.holder.as_str());
-    let (connected, keep, detail) = (new.connected, new.keep, &new.detail[..]);
-    let key = params![session, worker, holder, new.until.0, connected, keep, new.started_at.0, detail];
-    run(tx, INSERT_SESSION, key)?;
+    let session = named_params! {
+        ":id": new.session.as_str(),
+        ":member": new.worker.to_string(),
+        ":holder": new.holder.as_str(),
+        ":until": new.until.0,
+        ":connected": new.connected,
+        ":keep": new.keep,
+        ":started_at": new.started_at.0,
+        ":detail": &new.detail[..],
+    };
+    run(tx, INSERT_SESSION, session)?;
     Ok(())
 }
 

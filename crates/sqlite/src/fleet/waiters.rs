@@ -1,6 +1,6 @@
 //! Sessions that wait for a worker: first in, first out, as long as the client keeps asking.
 
-use rusqlite::params;
+use rusqlite::{named_params, params};
 use tidemill_core::fleet::{SessionId, WorkerKind};
 use tidemill_core::store::fleet::LeaseParams;
 use tidemill_core::wake::Wake;
@@ -18,25 +18,27 @@ const FIND_WAITER_NUMBER: &str = "
 
 /// How many sessions wait in a line before this number, and how many in all except this session.
 const COUNT_WAITING_BEFORE: &str = "
-    SELECT count(*) FILTER (WHERE number < ?5), count(*) FROM tidemill_tickets
-    WHERE kind = ?1 AND offer = ?2 AND until > ?3 AND session <> ?4";
+    SELECT count(*) FILTER (WHERE number < :number), count(*) FROM tidemill_tickets
+    WHERE kind = :kind AND offer = :offer AND until > :now AND session <> :session";
 
 /// The workers that sessions before this number reject, in order. The caller stops reading early:
 /// mostly the first session rejects none, and that decides.
 const LIST_REJECTED_BEFORE: &str = "
     SELECT refused FROM tidemill_tickets
-    WHERE kind = ?1 AND offer = ?2 AND until > ?3 AND session <> ?4 AND number < ?5
+    WHERE kind = :kind AND offer = :offer AND until > :now AND session <> :session
+        AND number < :number
     ORDER BY number";
 
 /// Extends the ticket of a session that still waits.
 const RENEW_WAITER: &str =
     "UPDATE tidemill_tickets SET holder = ?2, until = ?3, refused = ?4 WHERE session = ?1";
 
-/// Adds a session at the end of a line, or at its front if ?7. It replaces the session's ticket in
+/// Adds a session at the end of a line, or at its front if `:at_front`. It replaces the session's ticket in
 /// another line, or an expired one.
 const INSERT_WAITER: &str = "
     INSERT OR REPLACE INTO tidemill_tickets (number, session, kind, offer, holder, until, refused)
-    VALUES ((SELECT min(number) - 1 FROM tidemill_tickets WHERE ?7), ?1, ?2, ?3, ?4, ?5, ?6)";
+    VALUES ((SELECT min(number) - 1 FROM tidemill_tickets WHERE :at_front), :session, :kind, :offer,
+        :holder, :until, :refused)";
 
 /// Removes a session from its line.
 const DELETE_WAITER: &str = "DELETE FROM tidemill_tickets WHERE session = ?1";
@@ -65,8 +67,14 @@ impl WaitPosition {
             Ok(row.get::<_, i64>(0)?)
         })?;
         let number = own.unwrap_or(i64::MAX);
-        let key = params![kind, offer, tx.now.0, session, number];
-        let counted = first(tx, COUNT_WAITING_BEFORE, key, |row| Ok((small(row, 0)?, small(row, 1)?)))?;
+        let line = named_params! {
+            ":session": session,
+            ":kind": kind,
+            ":offer": offer,
+            ":now": tx.now.0,
+            ":number": number,
+        };
+        let counted = first(tx, COUNT_WAITING_BEFORE, line, |row| Ok((small(row, 0)?, small(row, 1)?)))?;
         let (ahead, others) = counted.unwrap_or((0, 0));
         Ok(Self { is_waiting: own.is_some(), is_at_front: false, number, ahead, others })
     }
@@ -87,8 +95,13 @@ impl WaitPosition {
     /// The workers that all sessions before it reject, and it does not.
     fn rejected_by_all_before(&self, tx: &Tx<'_>, lease: &LeaseParams) -> Result<Vec<String>, RequestError> {
         let mut list = tx.connection.prepare_cached(LIST_REJECTED_BEFORE)?;
-        let (session, kind) = (lease.session.as_str(), lease.kind.as_str());
-        let mut rows = list.query(params![kind, first_offer(lease), tx.now.0, session, self.number])?;
+        let mut rows = list.query(named_params! {
+            ":session": lease.session.as_str(),
+            ":kind": lease.kind.as_str(),
+            ":offer": first_offer(lease),
+            ":now": tx.now.0,
+            ":number": self.number,
+        })?;
         let Some(row) = rows.next()? else { return Ok(Vec::new()) };
         let own: Vec<String> = lease.rejected.iter().map(ToString::to_string).collect();
         let mut left: Vec<String> = row.get_ref(0)?.as_str()?.split_whitespace().map(str::to_owned).collect();
@@ -119,9 +132,16 @@ impl WaitPosition {
         if self.is_waiting {
             run(tx, RENEW_WAITER, params![session, holder, until, refused])?;
         } else {
-            let (kind, offer) = (lease.kind.as_str(), first_offer(lease));
-            let key = params![session, kind, offer, holder, until, refused, self.is_at_front];
-            run(tx, INSERT_WAITER, key)?;
+            let waiter = named_params! {
+                ":session": session,
+                ":kind": lease.kind.as_str(),
+                ":offer": first_offer(lease),
+                ":holder": holder,
+                ":until": until,
+                ":refused": refused,
+                ":at_front": self.is_at_front,
+            };
+            run(tx, INSERT_WAITER, waiter)?;
         }
         Ok(true)
     }

@@ -1,6 +1,6 @@
 //! The rows of workers: inserts, deletes and the count of their sessions.
 
-use rusqlite::params;
+use rusqlite::{named_params, params};
 use tidemill_core::Timestamp;
 use tidemill_core::clock::millis;
 use tidemill_core::fleet::WorkerKey;
@@ -40,33 +40,34 @@ pub(super) fn insert(
     worker: &WorkerEntry,
     grace_until: Timestamp,
 ) -> Result<(), RequestError> {
-    let insert = sql!("fleet/join");
-    run(tx, insert, rusqlite::params_from_iter(entry_params(worker, tx.now, grace_until)))?;
+    write_entry(tx, sql!("fleet/join"), worker, grace_until)?;
     tx.wakes.add(Wake::Capacity(worker.id.kind.clone()));
     Ok(())
 }
 
-/// The entry of a worker, in the order of the statements' parameters.
-pub(super) fn entry_params(
+/// Runs `join` or `beat` with the entry of a worker. Returns how many rows it wrote.
+pub(super) fn write_entry(
+    tx: &Tx<'_>,
+    sql: &str,
     worker: &WorkerEntry,
-    now: Timestamp,
     grace_until: Timestamp,
-) -> [rusqlite::types::Value; 12] {
+) -> Result<usize, RequestError> {
     let WorkerEntry { id, offer, endpoint, status, capacity, beat_timeout, detail } = worker;
-    [
-        id.to_string().into(),
-        id.kind.to_string().into(),
-        offer.to_string().into(),
-        endpoint.clone().into(),
-        status_text(*status).to_owned().into(),
-        i64::from(capacity.concurrent).into(),
-        i64::from(capacity.lifetime).into(),
-        millis(*beat_timeout).into(),
-        detail.to_vec().into(),
-        now.0.into(),
-        now.after(*beat_timeout).0.into(),
-        grace_until.0.into(),
-    ]
+    let entry = named_params! {
+        ":id": id.to_string(),
+        ":kind": id.kind.as_str(),
+        ":offer": offer.as_str(),
+        ":endpoint": endpoint,
+        ":status": status_text(*status),
+        ":concurrent": capacity.concurrent,
+        ":most": capacity.lifetime,
+        ":fresh": millis(*beat_timeout),
+        ":detail": &detail[..],
+        ":now": tx.now.0,
+        ":stale_at": tx.now.after(*beat_timeout).0,
+        ":grace_until": grace_until.0,
+    };
+    run(tx, sql, entry)
 }
 
 /// Deletes a worker with its sessions. Returns how many sessions it had.

@@ -58,20 +58,23 @@ fn page(
 ) -> Result<Page<JobInfo>, RequestError> {
     let Some(row) = queue_row::find(tx.connection, queue)? else { return Ok(Page::default()) };
     let (number, now, max) = (row.number, tx.now.0, i64::try_from(limit).unwrap_or(i64::MAX));
-    let waiting = sql!("inspect/list_jobs_waiting");
+    let from = match state {
+        JobState::Scheduled if after.0 <= now => PageCursor(now, i64::MAX),
+        _ => after,
+    };
+    let (queue_number, limit_jobs) = ((":queue", number), (":limit", max));
+    let (after_due, after_seq) = ((":after_due", from.0), (":after_seq", from.1));
+    let until = |due: i64| vec![queue_number, after_due, after_seq, (":until", due), limit_jobs];
     let (sql, key) = match state {
         // One table holds ready and scheduled jobs; ready ones come first.
-        JobState::Ready => (waiting, vec![number, after.0, after.1, now, max]),
-        JobState::Scheduled => {
-            let from = if after.0 > now { after } else { PageCursor(now, i64::MAX) };
-            (waiting, vec![number, from.0, from.1, i64::MAX, max])
-        }
-        JobState::Running => (sql!("inspect/list_jobs_running"), vec![number, after.1, max]),
-        JobState::Blocked => (sql!("inspect/list_jobs_blocked"), vec![number, after.1, max]),
-        _ => (sql!("inspect/list_jobs_dead"), vec![number, after.0, after.1, max]),
+        JobState::Ready => (sql!("inspect/list_jobs_waiting"), until(now)),
+        JobState::Scheduled => (sql!("inspect/list_jobs_waiting"), until(i64::MAX)),
+        JobState::Running => (sql!("inspect/list_jobs_running"), vec![queue_number, after_seq, limit_jobs]),
+        JobState::Blocked => (sql!("inspect/list_jobs_blocked"), vec![queue_number, after_seq, limit_jobs]),
+        _ => (sql!("inspect/list_jobs_dead"), vec![queue_number, after_due, after_seq, limit_jobs]),
     };
     let mut list = tx.connection.prepare_cached(sql)?;
-    let mut rows = list.query(rusqlite::params_from_iter(key))?;
+    let mut rows = list.query(&key[..])?;
     let mut page = Page::default();
     while let Some(row) = rows.next()? {
         let (info, position) = info_from_row(tx, row, queue, state)?;

@@ -1,6 +1,6 @@
 //! `redrive`: makes dead letters ready again.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, named_params};
 use tidemill_core::Error;
 use tidemill_core::name::Queue;
 use tidemill_core::store::{RedriveItem, RedriveParams};
@@ -23,7 +23,13 @@ fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[RedriveItem]) -> Resul
     let mut moved = 0_usize;
     for RedriveItem { job, letter, envelope } in letters {
         let chain = job.chain();
-        let key = params![chain.as_str(), row.number, &envelope[..], tx.now.0, &letter[..]];
+        let key = named_params! {
+            ":id": chain.as_str(),
+            ":queue": row.number,
+            ":body": &envelope[..],
+            ":due": tx.now.0,
+            ":letter": &letter[..],
+        };
         if let Some(seq) = redrive.query_row(key, |row| row.get(0)).optional()? {
             waiting::insert(tx, row.number, tx.now, seq)?;
             moved += 1;

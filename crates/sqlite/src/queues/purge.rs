@@ -1,7 +1,7 @@
 //! `purge`: deletes the waiting and blocked jobs of a queue.
 
 use bytes::Bytes;
-use rusqlite::Connection;
+use rusqlite::{Connection, named_params};
 use tidemill_core::Error;
 use tidemill_core::chain::Blocker;
 use tidemill_core::name::{JobId, Queue};
@@ -136,7 +136,13 @@ fn purge_batch(tx: &mut Tx<'_>, range: PurgeRange, after: (i64, i64)) -> Result<
 
 fn page(tx: &Tx<'_>, range: PurgeRange, (due, seq): (i64, i64)) -> Result<Vec<WaitingRow>, RequestError> {
     let mut purge = tx.connection.prepare_cached(sql!("queues/purge"))?;
-    let mut rows = purge.query([range.queue_number, range.last, MAX_BATCH_JOBS as i64, due, seq])?;
+    let mut rows = purge.query(named_params! {
+        ":queue": range.queue_number,
+        ":last": range.last,
+        ":limit": MAX_BATCH_JOBS as i64,
+        ":after_due": due,
+        ":after_seq": seq,
+    })?;
     let mut page = Vec::new();
     while let Some(row) = rows.next()? {
         let (due, seq) = (row.get(0)?, row.get(1)?);

@@ -1,6 +1,6 @@
 //! The end of a run.
 
-use rusqlite::params;
+use rusqlite::named_params;
 use tidemill_core::store::runs::CloseRun;
 use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
@@ -14,8 +14,9 @@ use crate::error::RequestError;
 
 /// Stores the end of a run.
 const CLOSE_RUN: &str = "
-    UPDATE tidemill_runs SET status = ?2, closed = ?3, expires = ?4, output = ?5, error = ?6
-        WHERE number = ?1";
+    UPDATE tidemill_runs
+    SET status = :status, closed = :closed, expires = :expires, output = :output, error = :error
+    WHERE number = :number";
 
 /// Ends a run, wakes the waiters for its end, and notifies its parent.
 pub(super) fn close(
@@ -26,10 +27,15 @@ pub(super) fn close(
     tasks: &mut PendingTasks,
 ) -> Result<(), RequestError> {
     alarms::drop_all(tx, run.number)?;
-    let expires = tx.now.0.saturating_add(run.keep);
     let mut end = tx.connection.prepare_cached(CLOSE_RUN)?;
-    let (status, output) = (close.status.as_str(), &close.output[..]);
-    end.execute(params![run.number, status, tx.now.0, expires, output, close.error])?;
+    end.execute(named_params! {
+        ":number": run.number,
+        ":status": close.status.as_str(),
+        ":closed": tx.now.0,
+        ":expires": tx.now.0.saturating_add(run.keep),
+        ":output": &close.output[..],
+        ":error": close.error,
+    })?;
     if let Some(notice) = &close.notify_parent {
         deliver_one(tx, notice, tasks)?;
     }

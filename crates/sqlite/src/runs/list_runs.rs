@@ -1,7 +1,6 @@
 //! `list_runs`: pages of runs, newest first.
 
-use rusqlite::params_from_iter;
-use rusqlite::types::Value;
+use rusqlite::ToSql;
 use tidemill_core::Error;
 use tidemill_core::store::Page;
 use tidemill_core::store::runs::{ListRunsParams, RunInfo};
@@ -86,17 +85,18 @@ fn positions(
 ) -> Result<Vec<ListPosition>, RequestError> {
     if let Some((name, value)) = &list.attribute {
         let sql = sql!("runs/list_runs_by_attribute");
-        return window.query(tx, sql, &[name.as_str(), value.as_str()]);
+        return window.query(tx, sql, &[(":name", name.as_str()), (":value", value.as_str())]);
     }
     let mut positions = Vec::new();
     for status in RunStatus::ALL.into_iter().filter(|status| list.status.is_none_or(|only| only == *status)) {
-        let key = [Some(status.as_str()), list.workflow.as_ref().map(|workflow| workflow.as_str())];
-        let key: Vec<_> = key.into_iter().flatten().collect();
-        let sql = match list.workflow {
-            None => sql!("runs/list_runs"),
-            Some(_) => sql!("runs/list_runs_by_workflow"),
-        };
-        positions.extend(window.query(tx, sql, &key)?);
+        let status = (":status", status.as_str());
+        positions.extend(match &list.workflow {
+            None => window.query(tx, sql!("runs/list_runs"), &[status])?,
+            Some(workflow) => {
+                let key = [status, (":workflow", workflow.as_str())];
+                window.query(tx, sql!("runs/list_runs_by_workflow"), &key)?
+            }
+        });
     }
     positions.sort_unstable_by(|one, other| other.cmp(one));
     positions.truncate(list.limit);
@@ -104,14 +104,17 @@ fn positions(
 }
 
 impl ListWindow {
-    fn query(self, tx: &Tx<'_>, sql: &str, key: &[&str]) -> Result<Vec<ListPosition>, RequestError> {
-        let Self { below, since, limit } = self;
+    /// Runs a list with the window and the further parameters in `key`.
+    fn query(self, tx: &Tx<'_>, sql: &str, key: &[(&str, &str)]) -> Result<Vec<ListPosition>, RequestError> {
+        let mut params: Vec<(&str, &dyn ToSql)> = vec![
+            (":since", &self.since),
+            (":below_started", &self.below.0),
+            (":below_number", &self.below.1),
+            (":limit", &self.limit),
+        ];
+        params.extend(key.iter().map(|(name, value)| (*name, value as &dyn ToSql)));
         let mut list = tx.connection.prepare_cached(sql)?;
-        let window = [since, below.0, below.1, limit].map(Value::from);
-        let key = key.iter().map(|word| Value::from((*word).to_owned()));
-        let positions = list.query_map(params_from_iter(window.into_iter().chain(key)), |row| {
-            Ok(ListPosition(row.get(0)?, row.get(1)?))
-        })?;
+        let positions = list.query_map(&params[..], |row| Ok(ListPosition(row.get(0)?, row.get(1)?)))?;
         Ok(positions.collect::<Result<_, _>>()?)
     }
 }

@@ -1,7 +1,7 @@
 //! `start_run`: starts runs.
 
 use bytes::Bytes;
-use rusqlite::params;
+use rusqlite::{named_params, params};
 use tidemill_core::clock::millis;
 use tidemill_core::store::runs::{
     ConflictPolicy, EntryKind, RunKey, RunPosition, StartRunParams, StartRunResult, StoredEntry,
@@ -100,20 +100,20 @@ fn create(tx: &mut Tx<'_>, run: &StartRunParams) -> Result<(), RequestError> {
 
 fn insert(tx: &Tx<'_>, run: &StartRunParams, queue: i64) -> Result<i64, RequestError> {
     let mut start = tx.connection.prepare_cached(sql!("runs/start_run"))?;
-    start.execute(params![
-        run.run.as_str(),
-        run.workflow.as_str(),
-        run.version.as_str(),
-        queue,
-        tx.now.0,
-        millis(run.keep),
-        run.cursor.cast_signed(),
-        run.journal.len() as i64,
-        run.key.as_ref().map(|key| &key.key),
-        run.parent.as_ref().map(|parent| parent.run.as_str()),
-        run.parent.as_ref().map(|parent| parent.seq.cast_signed()),
-        &run.task_head[..],
-    ])?;
+    start.execute(named_params! {
+        ":id": run.run.as_str(),
+        ":workflow": run.workflow.as_str(),
+        ":version": run.version.as_str(),
+        ":queue": queue,
+        ":started": tx.now.0,
+        ":keep": millis(run.keep),
+        ":cursor": run.cursor.cast_signed(),
+        ":length": run.journal.len() as i64,
+        ":key": run.key.as_ref().map(|key| &key.key),
+        ":parent": run.parent.as_ref().map(|parent| parent.run.as_str()),
+        ":parent_seq": run.parent.as_ref().map(|parent| parent.seq.cast_signed()),
+        ":head": &run.task_head[..],
+    })?;
     Ok(tx.connection.last_insert_rowid())
 }
 
