@@ -5,6 +5,7 @@ mod edges;
 mod files;
 mod names;
 mod retired_words;
+mod statements;
 mod verbs;
 mod words;
 
@@ -18,6 +19,7 @@ pub(crate) fn run() -> Result<()> {
     let checks = [
         ("layers", edges::check()?),
         ("verbs", verbs::check(&root)?),
+        ("statements", statements::check(&root)?),
         ("words", words::check(&root)?),
         ("names", names::check(&root)?),
         ("documents", docs::check(&root)?),

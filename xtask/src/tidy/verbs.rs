@@ -9,7 +9,7 @@ use super::files;
 
 /// The nouns of the store contract: a trait in `crates/core/src/store`, and a directory in each
 /// store.
-const NOUNS: [&str; 5] = ["jobs", "queues", "runs", "fleet", "inspect"];
+pub(super) const NOUNS: [&str; 5] = ["jobs", "queues", "runs", "fleet", "inspect"];
 
 const STORES: [&str; 3] = ["sqlite", "redis", "postgres"];
 
@@ -45,6 +45,12 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
         }
     }
     Ok(problems)
+}
+
+/// The verbs of a noun.
+pub(super) fn verb_names(root: &Path, noun: &str) -> Result<Vec<String>> {
+    let source = files::read(&root.join(format!("crates/core/src/store/{noun}.rs")))?;
+    Ok(verbs(&source).into_iter().map(|verb| verb.name).collect())
 }
 
 /// The asynchronous methods of the first trait in this source.
