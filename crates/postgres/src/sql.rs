@@ -56,11 +56,10 @@ macro_rules! statements {
     };
 }
 
-// Statements that are sent as they are written: before there are any functions, by the baseline
-// loop, and a look-up by a primary key.
+// Statements that are sent as they are written: before there are any functions, and by the baseline
+// loop.
 pub(crate) static SCHEMA_STATE: Sql = sql!("schema/state");
 pub(crate) static VERSION: Sql = sql!("schema/version");
-pub(crate) static FIND_RUN: Sql = sql!("runs/find_run");
 pub(crate) static BASELINE_ENQUEUE: Sql = sql!("baseline/enqueue");
 pub(crate) static BASELINE_READ: Sql = sql!("baseline/read");
 pub(crate) static BASELINE_CLAIM: Sql = sql!("baseline/claim");
@@ -111,6 +110,7 @@ pub(crate) static DELIVER: Sql = sql!("runs/deliver");
 pub(crate) static TERMINATE: Sql = sql!("runs/terminate");
 pub(crate) static READ_JOURNAL: Sql = sql!("runs/read_journal", "runs_journal");
 pub(crate) static GET_RUN: Sql = sql!("runs/get_run", "runs_get");
+pub(crate) static FIND_RUN: Sql = sql!("runs/find_run");
 pub(crate) static LIST_RUNS: Sql = sql!("runs/list_runs", "runs_list");
 pub(crate) static PRUNE_RUNS: Sql = sql!("runs/prune_runs");
 pub(crate) static JOIN: Sql = sql!("fleet/join");

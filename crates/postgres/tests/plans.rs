@@ -43,7 +43,7 @@ const TABLES: [&str; 16] = [
 
 /// The functions of all statements that a worker or a client sends in normal operation, with
 /// parameters to explain them with.
-const STATEMENTS: [(&str, &str); 30] = [
+const STATEMENTS: [(&str, &str); 31] = [
     ("jobs_insert", "1, '{new-1}', '{0}', '{0}', '{x}', 1, 1"),
     ("jobs_enqueue", "1, '{job-1,new-1}', '{0,0}', '{0,0}', '{x,x}', 1, 1"),
     (
@@ -69,6 +69,7 @@ const STATEMENTS: [(&str, &str); 30] = [
     ("letters_redrive", "1, '{a}', '{0}', '{x}', '{y}'"),
     ("runs_journal", "'run-4', 1, 100, 1000"),
     ("runs_get", "'run-4'"),
+    ("runs_find_run", "'order', 'key-4'"),
     ("runs_list", "NULL, NULL, 0, NULL, NULL, 9223372036854775807, '', 100"),
     ("fleet_member", "'chromium:4'"),
     ("fleet_members", "'', 100"),
