@@ -75,6 +75,12 @@ impl Saga {
     }
 
     /// Runs all compensations, the last one first. A failed compensation does not stop the others.
+    ///
+    /// # Errors
+    /// [`RollbackFailed`] with the errors of the compensations that failed.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: a dropped call leaves the remaining compensations undone.
     pub async fn roll_back(mut self) -> Result<(), RollbackFailed> {
         let mut failed = Vec::new();
         while let Some(compensate) = self.compensations.pop() {
@@ -86,6 +92,12 @@ impl Saga {
     }
 
     /// Runs all compensations if the result is an error, and returns the result.
+    ///
+    /// # Errors
+    /// The error of `result`. If compensations failed too, an error that names them.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: a dropped call leaves the remaining compensations undone.
     pub async fn settle<T>(self, result: Result<T, WorkflowError>) -> Result<T, WorkflowError> {
         match result {
             Err(error) if !error.is_continue_as_new() => match self.roll_back().await {

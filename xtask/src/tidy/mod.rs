@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: rules of the project that no compiler checks.
 
+mod async_docs;
 mod docs;
 mod edges;
 mod files;
@@ -23,6 +24,7 @@ pub(crate) fn run() -> Result<()> {
         ("words", words::check(&root)?),
         ("names", names::check(&root)?),
         ("documents", docs::check(&root)?),
+        ("asynchronous functions", async_docs::check(&root)?),
     ];
     report(&checks)
 }

@@ -189,8 +189,13 @@ impl Agent {
         Ok(ReadyAgent { context, pools, directory: self.directory, listen })
     }
 
-    /// Runs until `until` completes, then lets sessions end, and closes everything. Dropping the
-    /// future kills everything at once.
+    /// Runs until `until` completes, then lets sessions end, and closes everything.
+    ///
+    /// # Errors
+    /// [`AgentError`], if a setting is not valid or the agent cannot begin or continue.
+    ///
+    /// # Cancel safety
+    /// Dropping the future kills all browsers at once.
     pub async fn run_until(self, until: impl Future) -> Result<(), AgentError> {
         self.build()?.run_until(until).await
     }
@@ -292,8 +297,13 @@ impl ReadyAgent {
         Ok(connections)
     }
 
-    /// Runs until `until` completes, then lets sessions end, and closes everything. Dropping the
-    /// future kills everything at once.
+    /// Runs until `until` completes, then lets sessions end, and closes everything.
+    ///
+    /// # Errors
+    /// [`AgentError`], if a setting is not valid or the agent cannot begin or continue.
+    ///
+    /// # Cancel safety
+    /// Dropping the future kills all browsers at once.
     pub async fn run_until(self, until: impl Future) -> Result<(), AgentError> {
         let at = self.directory.display().to_string();
         let temp_dirs =

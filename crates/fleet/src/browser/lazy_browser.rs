@@ -23,7 +23,13 @@ impl LazyBrowser {
         Self { pool: pool.clone(), cx: cx.clone() }
     }
 
-    /// Acquires a browser. The error postpones the job without counting an attempt.
+    /// Acquires a browser.
+    ///
+    /// # Errors
+    /// A [`Fail`] that postpones the job without counting an attempt: return it from the handler.
+    ///
+    /// # Cancel safety
+    /// A dropped call releases the browser that it was given.
     pub async fn acquire(&self) -> Result<Browser, Fail> {
         let cx = &self.cx;
         let detail = json!({ "job": cx.id(), "kind": cx.kind(), "queue": cx.queue().name }).to_string();
