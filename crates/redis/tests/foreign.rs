@@ -140,6 +140,18 @@ impl Stage {
         assert_eq!(self.count(&["XDEL", STREAM, &entry]).await, 1);
     }
 
+    /// Entries that another consumer has read and acknowledged, and not deleted.
+    async fn leave_acknowledged(&self, stream: &str, count: usize) {
+        let script = "for number = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'data', number) end
+            redis.call('XGROUP', 'CREATE', KEYS[1], ARGV[2], 0)
+            local read = {'GROUP', ARGV[2], 'foreign:1:0', 'COUNT', ARGV[1], 'STREAMS', KEYS[1], '>'}
+            for _, entry in ipairs(redis.call('XREADGROUP', unpack(read))[1][2]) do
+                redis.call('XACK', KEYS[1], ARGV[2], entry[1])
+            end";
+        self.ask(&["EVAL", script, "1", stream, &count.to_string(), GROUP]).await;
+        assert_eq!(self.count(&["XLEN", stream]).await, count as i64);
+    }
+
     async fn prune(&self, scene: &QueueHarness) {
         while self.store.prune(std::slice::from_ref(&scene.queue)).await.unwrap().more {}
     }
@@ -214,6 +226,39 @@ async fn what_was_acknowledged_and_not_deleted_is_pruned() {
     stage.acknowledge(&held).await;
     stage.prune(&scene).await;
     assert_eq!(stage.count(&["XLEN", STREAM]).await, 2);
+}
+
+#[tokio::test]
+async fn more_acknowledged_entries_than_one_call_deletes_are_pruned_by_several() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    stage.leave_acknowledged(STREAM, 15_000).await;
+    stage.enqueue("j1").await;
+    let first = stage.store.prune(std::slice::from_ref(&scene.queue)).await.unwrap();
+    assert!(first.more && (10_000..15_000).contains(&first.leftovers), "{first:?}");
+    stage.prune(&scene).await;
+    assert_eq!(stage.count(&["XLEN", STREAM]).await, 1);
+    scene.assert_counts([1, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn many_streams_are_pruned_in_turn() {
+    let stage = Stage::new().await;
+    let names: Vec<String> = (0..40).map(|number| format!("q{number}")).collect();
+    let queues: Vec<Queue> =
+        names.iter().map(|name| Queue::at_least_once(QueueName::new(name).unwrap())).collect();
+    for name in &names {
+        stage.leave_acknowledged(&format!("ns:stream:{name}"), 1).await;
+    }
+    let mut pruned = Vec::new();
+    for _ in 0..4 {
+        pruned.push(stage.store.prune(&queues).await.unwrap().leftovers);
+    }
+    // One call is cheap, and all of them leave no queue out.
+    assert_eq!(pruned, [16, 16, 8, 0]);
+    for name in &names {
+        assert_eq!(stage.count(&["XLEN", &format!("ns:stream:{name}")]).await, 0, "{name}");
+    }
 }
 
 #[tokio::test]

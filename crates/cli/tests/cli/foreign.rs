@@ -92,3 +92,33 @@ fn a_worker_is_on_the_roster_survives_a_flushed_server_and_goes_when_another_pro
     assert!(said.contains(r#""ordered":true"#), "{said}");
     assert_eq!(entry(), None);
 }
+
+#[test]
+fn doctor_names_a_damaged_key_and_renames_it_when_told_to() {
+    let (place, redis) = (Place::new(), Redis::start().unwrap());
+    let url = redis.url();
+    let with = |args: &[&str]| place.run(&[&["--store", &url], args].concat());
+    let delayed = ["enqueue", "ok", "--delay", "1h"];
+    assert_eq!(with(&delayed).code, Some(0));
+    let key = "tidemill:stream:default:scheduled";
+    redis.command(&["DEL", key]).unwrap();
+    redis.command(&["SET", key, "precious"]).unwrap();
+    assert_ne!(with(&delayed).code, Some(0));
+
+    let doctor = with(&["doctor"]);
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    let advice = format!(
+        "`{key}` holds a string instead of a zset: `tidemill doctor --fix` renames it, and it is made anew"
+    );
+    assert!(doctor.stdout.contains(&advice), "{doctor:?}");
+    assert_eq!(redis.command(&["GET", key]).unwrap(), "precious", "it only looks");
+
+    let doctor = with(&["doctor", "--fix"]);
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    let (_, aside) = doctor.stdout.split_once("renamed to `").unwrap();
+    let (aside, _) = aside.split_once('`').unwrap();
+    assert!(aside.starts_with(&format!("{key}:damaged-")), "{doctor:?}");
+    assert_eq!(redis.command(&["GET", aside]).unwrap(), "precious");
+    assert_eq!(with(&delayed).code, Some(0));
+    assert_eq!(with(&["doctor"]).code, Some(0));
+}
