@@ -108,6 +108,11 @@ impl FaultPlan {
         self.calls.subscribe().wait_for(|calls| calls.contains(&(verb, jobs))).await.unwrap();
     }
 
+    /// Completes when the calls so far, each with its number of jobs, are as expected.
+    pub(crate) async fn called_such_that(&self, expected: impl Fn(&[(Verb, usize)]) -> bool) {
+        self.calls.subscribe().wait_for(|calls| expected(calls)).await.unwrap();
+    }
+
     /// The shard of this job does not answer calls about leases and settlements; all others do.
     pub(crate) fn silence_shard_of(&self, job: Option<&JobId>) {
         *self.silent_shard_of.lock().unwrap() = job.cloned();

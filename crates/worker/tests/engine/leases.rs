@@ -103,6 +103,32 @@ async fn leases_of_which_nothing_is_known_end_no_job_and_are_asked_for_again() {
 }
 
 #[tokio::test]
+async fn leases_that_were_extended_are_extended_again_while_a_shard_is_silent() {
+    let world = World::new().await;
+    let jobs = world.pings(2).await;
+    let (begun, mut began) = mpsc::channel(2);
+    let handler = move |_: Ping| {
+        let begun = begun.clone();
+        async move {
+            begun.send(()).await.unwrap();
+            std::future::pending::<Result<u32, Fail>>().await
+        }
+    };
+    world.plan().silence_shard_of(Some(&jobs[0]));
+    world.plan().always(Verb::Expired, Fault::Away);
+    let worker = world.worker().lease(Duration::from_secs(1)).handle(handler).queue("default", 2);
+    let running = Background::run(worker);
+    assert_eq!((began.recv().await, began.recv().await), (Some(()), Some(())));
+    // The first call is about both jobs. Calls about the silent one alone follow, and after one
+    // interval a call about both.
+    let about_both =
+        |calls: &[(Verb, usize)]| calls.iter().filter(|call| **call == (Verb::Extend, 2)).count();
+    world.as_time_passes(world.plan().called_such_that(|calls| about_both(calls) == 3)).await;
+    assert!(world.plan().calls().contains(&(Verb::Extend, 1)), "the silent shard was not asked again");
+    running.kill().await;
+}
+
+#[tokio::test]
 async fn a_lost_lease_stops_the_handler_and_its_settlement_has_no_effect() {
     let world = World::new().await;
     let job = world.ping().await;
