@@ -228,7 +228,7 @@ async fn orders_to_the_fleet_are_repeated(world: World) {
             assert_eq!(fleet.session(&session.session).await.unwrap().unwrap().worker, worker);
             assert_eq!(fleet.sessions(Some(&worker), PageParams::first(9)).await.unwrap().items.len(), 1);
             assert!(fleet.waiting().await.unwrap().is_empty());
-            // Nobody is connected, so it ends at once, and a second call does not find it.
+            // No client is connected, so the session ends at once. A second call does not find it.
             assert!(fleet.close(&session.session).await.unwrap(), "{name}");
             assert!(fleet.session(&session.session).await.unwrap().is_none());
             assert!(fleet.drain(&worker).await.unwrap(), "{name}");

@@ -78,6 +78,14 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
             }
         }
     }
+    let exists = |part: &str| {
+        STATEMENTS
+            .iter()
+            .any(|(directory, extension)| root.join(directory).join(part).with_extension(extension).is_file())
+    };
+    let stale = PARTS.iter().filter(|(part, _)| !exists(part));
+    problems
+        .extend(stale.map(|(part, _)| format!("no store has the part `{part}`: remove it from the list")));
     for file in files::list_with_extension(&root.join("crates/postgres/sql"), "sql")? {
         let (text, name) = (files::read(&file)?, files::display_path(root, &file));
         let statement = name.trim_start_matches("crates/postgres/sql/").trim_end_matches(".sql");

@@ -24,8 +24,8 @@ pub struct Diagnosis {
     /// Whether it makes progress, and if not, why.
     pub progress: RunProgress,
     /// What its journal says it waits for, the oldest first: commands without a result and, unless
-    /// it has new events or is blocked, signals and updates. Waits for a cancel request and for spawned tasks are known only to the code: see
-    /// [`RunHandle::waits`].
+    /// it has new events or is blocked, signals and updates. Only the code knows waits for a cancel
+    /// request and for spawned tasks: see [`RunHandle::waits`].
     pub waits: Vec<OpenWait>,
 }
 
